@@ -200,6 +200,40 @@ for epoch in range(cfg["epochs"]):
 """
 
 
+ASCENT = (
+    NET
+    + """
+for step in range(8):
+    x, y = torch.randn(16, 6), torch.randn(16, 4)
+    F.mse_loss(net(x), y).backward()
+    moves = [{} for p in net.parameters()]
+    with torch.no_grad():
+        for p, d in zip(net.parameters(), moves): p += d
+    {}
+    F.mse_loss(net(x), y).backward()
+    with torch.no_grad():
+        for p, d in zip(net.parameters(), moves): p -= d
+    opt.step()
+    opt.zero_grad()
+"""
+)
+SWAP = NET + TRAIN.format(
+    "pass",
+    """kept = [{} for p in net.parameters()]
+    with torch.no_grad():
+        for p in net.parameters(): p.mul_(0.5)
+        for p, k in zip(net.parameters(), kept): {}""",
+)
+SORTED = """
+net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4))
+some = {{True: [], False: []}}
+for name, p in net.named_parameters(): some[{}].append(p)
+opt = torch.optim.AdamW([
+    {{"params": some[True], "weight_decay": 0.0}}, {{"params": some[False], "weight_decay": {}}},
+], 1e-2)
+""" + TRAIN.replace("{}", "pass")
+
+
 class Case(NamedTuple):
     """A script, the code of its finding and what its line has; none if it is right."""
 
@@ -286,6 +320,22 @@ CASES = {
     "a step per optimizer": Case(SEARCH.format(1), "state_lost", "opt = "),
     "a length in epochs, of an entry": Case(
         ENTRY.format('cfg["epochs"]'), "schedule_unit", "sched.step()"),
+    "gradients at two points": Case(
+        ASCENT.format("0.05 * p.grad / p.grad.norm()", "pass"), "not_reset", "    F.mse_loss"),
+    "gradients at the second point": Case(
+        ASCENT.format("0.05 * p.grad / p.grad.norm()", "opt.zero_grad()")),
+    "gradients at two points by chance": Case(ASCENT.format("torch.randn_like(p)", "pass")),
+    "a copy onto itself": Case(
+        SWAP.format("p.detach()", "p.copy_(k)"), "idle_load", "p.copy_"),
+    "a copy that is kept": Case(SWAP.format("p.detach().clone()", "p.copy_(k)")),
+    "a difference from itself": Case(
+        SWAP.format("p.detach()", "p.sub_(0.1 * (p - k))"), "self_compared", "p.sub_"),
+    "a difference from what was": Case(
+        SWAP.format("p.detach().clone()", "p.sub_(0.1 * (p - k))")),
+    "all parameters in one group": Case(
+        SORTED.format('bool("bias" or "norm" in name)', 0.1), "wrong_rate", "opt = "),
+    "parameters in two groups": Case(SORTED.format('"bias" in name', 0.1)),
+    "no decay in two groups": Case(SORTED.format("True", 0.0)),
     "a length in batches, of an entry": Case(ENTRY.format('4 * cfg["epochs"]')),
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -226,9 +227,9 @@ class Part(Observer):
     def _reported(self, ledger: Ledger) -> list[Finding]:
         self.settle(ledger)
         before = len(ledger.checked)
-        for how in self.seen():
-            checked(ledger, self.title, how)
+        for how, times in Counter(self.seen()).items():
+            checked(ledger, self.title, how if times == 1 else f"{times} times {how}")
         found = [f for row in self.rows for f in row.findings(self)]
-        new = [replace(row, seconds=self.seconds) for row in ledger.checked[before:]]
-        ledger.checked[before:] = new
+        new = ledger.checked[before:]
+        ledger.checked[before:] = [replace(c, seconds=self.seconds / len(new)) for c in new]
         return found

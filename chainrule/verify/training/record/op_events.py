@@ -96,6 +96,15 @@ class Written(NamedTuple):
     """Where it lies."""
 
 
+class Coincided(NamedTuple):
+    """A tensor was copied to, or taken off, one that lies in the very same memory, without a
+    graph."""
+
+    name: str
+    address: int
+    at: Line | None
+
+
 class Activated(NamedTuple):
     """A relu was applied to `x` and made `y`, with a graph."""
 

@@ -23,6 +23,7 @@ from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.record.op_names import LossInput, Maker, Selected
 from chainrule.verify.training.record.torch_engine import TorchEngine, is_abstract
 from chainrule.verify.training.record.torch_loop import TorchTap
+from chainrule.verify.user_frames import here
 
 SELECT = frozenset({"mul", "__mul__", "__rmul__", "gather", "__getitem__"})
 """Ops that may choose among probabilities."""
@@ -126,6 +127,8 @@ def _counts_up(k: Any) -> bool:
 
 _FED = op_names.EXPECT | SELECT
 _WIDE = (torch.float32, torch.float64)
+_OF_TWO = frozenset({"copy_", "sub", "__sub__", "rsub"})
+"""Ops that do nothing, or give 0, if both tensors are the same memory."""
 
 
 @final
@@ -153,6 +156,8 @@ class _Ops(Onlooker):
                 self._on_activation(call)
             elif call.kind.name in op_names.COMPARE:
                 self._on_comparison(call)
+            if call.kind.name in _OF_TWO and bus.hears(op_events.Coincided):
+                self._on_pair(call)
             if not bus.attentive and (
                 _is_ordinary(call) or (not bus.following and _is_apart(call))
             ):
@@ -183,6 +188,14 @@ class _Ops(Onlooker):
         if call.args and call.made and call.made[0].requires_grad:
             name, args = call.kind.name, call.args
             self._bus.tell(op_events.Called(self._engine, name, args, call.kwargs, call.y))
+
+    def _on_pair(self, call: Call) -> None:
+        a, b = call.args[:2] if len(call.args) > 1 else (None, None)
+        if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or a is b or _node(call.y):
+            return
+        where, other = ((x.data_ptr(), x.shape, x.stride()) for x in (a, b))
+        if where == other and where[0]:
+            self._bus.tell(op_events.Coincided(call.kind.name, where[0], here()))
 
     def _on_comparison(self, call: Call) -> None:
         """Nearly always both have one shape."""

@@ -1,22 +1,23 @@
 """Who owns memory: optimizers that are made again and again, whose means are lost each time;
 parameters in the memory of trained ones, though each is changed by itself; values that are loaded
-into a module from its own memory."""
+into a module, copied to a parameter or compared with it, and lie in its own memory."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, final
 
 from chainrule.engine.source_text import source_line
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.loops import loops_here
 from chainrule.verify.training.facts.names import join_names
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text.origins import kept_line, sharing_line
+from chainrule.verify.user_frames import placed
 
 _ROUND = re.compile(r"for (_|\w*(epoch|step|iter|it|round)\w*|ep|i|k|t)\b.* in (\w*range)\(")
 """A loop over turns of one training, not over trainings."""
@@ -46,6 +47,14 @@ class _Idle(NamedTuple):
     """A module is given the values that it has, from its own memory."""
 
     module: str
+    place: Place | None
+
+
+class _Same(NamedTuple):
+    """A line that copies to trained parameters, or takes off them, what lies in their memory."""
+
+    names: str
+    times: int
     place: Place | None
 
 
@@ -95,6 +104,20 @@ class Owners(Part):
             "keep copy.deepcopy(model.state_dict()), and make a second model by copy.deepcopy: "
             "state_dict() gives the parameters themselves",
         ),
+        Row(
+            "idle_load",
+            lambda f: f.same("copy_"),
+            "what this copies to {names} lies in the memory of these: it changes nothing",
+            "keep a copy: p.detach().clone(), not p.detach(), p.data or state_dict() alone",
+            unless=(is_seldom,),
+        ),
+        Row(
+            "self_compared",
+            lambda f: f.same("sub", "__sub__", "rsub"),
+            "both sides of this difference are the memory of {names}: it is always 0",
+            "keep a copy: p.detach().clone(), or copy.deepcopy of state_dict()",
+            unless=(is_seldom,),
+        ),
     )
 
     def __init__(self, bus: Bus) -> None:
@@ -106,6 +129,7 @@ class Owners(Part):
         self._versions: dict[int, int] = {}
         self._shared: dict[int, tuple[Any, Any, int]] = {}
         self._near: Place | None = None
+        self._same = Counter[tuple[str, Any, int]]()
 
     def seen(self) -> Sequence[str]:
         """How many were made."""
@@ -162,6 +186,21 @@ class Owners(Part):
         else:  # with other values another training begins
             self._lives.clear()
             self._life_of.clear()
+
+    @on(op_events.Coincided)
+    def _coincided(self, e: op_events.Coincided) -> None:
+        self._same[e.name, e.at, e.address] += 1
+
+    def same(self, *names: str) -> Iterator[_Same]:
+        """By line, of ops of some names."""
+        homes = {p.data_ptr(): p for p in self.history.optimized().values() if self._same}
+        found = defaultdict[Any, list[tuple[Any, int]]](list)
+        for (name, at, address), times in self._same.items():
+            if name in names and address in homes:
+                found[at].append((homes[address], times))
+        for at, rows in found.items():
+            called = join_names([self.history.names.param(p) for p, _ in rows])
+            yield _Same(called, max(times for _, times in rows), placed(at))
 
     def idle(self) -> list[_Idle]:
         """By line."""

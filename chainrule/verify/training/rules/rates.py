@@ -1,5 +1,6 @@
-"""Learning rates of schedules that are functions or written by hand: a function that gives a rate
-where a factor of one is meant, and a schedule that reaches one of several groups only."""
+"""Settings of parameter groups that do not reach what they are for: a function that gives a rate
+where a factor of one is meant, a schedule that reaches one of several groups only, and a group
+without parameters."""
 
 from __future__ import annotations
 
@@ -44,6 +45,15 @@ class _First(NamedTuple):
     groups: int
 
 
+class _Empty(NamedTuple):
+    """A group without parameters, the only one with a decay."""
+
+    place: Place | None
+    kind: str
+    decay: float
+    groups: int
+
+
 @dataclass(eq=False)
 class _Groups:
     """Rates of an optimizer's groups, in its steps."""
@@ -79,16 +89,34 @@ class Rates(Part):
             "for every group: for group, rate in zip(optimizer.param_groups, rates): "
             "group['lr'] = rate * factor",
         ),
+        Row(
+            "wrong_rate",
+            lambda f: f.empty(),
+            "of {groups} groups of {kind} the only one with a decay ({decay:g}) has no parameters: "
+            "nothing decays",
+            "look at the condition that sorts parameters into groups: it is true of all",
+        ),
     )
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._schedules: dict[int, Any] = {}
         self._groups: dict[int, _Groups] = {}
+        self._empty: list[_Empty] = []
 
     @on(events.ScheduleBuilt)
     def _built(self, e: events.ScheduleBuilt) -> None:
         self._schedules[id(e.scheduler)] = e.scheduler
+
+    @on(events.Built)
+    def _optimizer(self, e: events.Built) -> None:
+        groups: list[dict[str, Any]] = getattr(e.optimizer, "param_groups", [])
+        decays = {group.get("weight_decay", 0.0) for group in groups if group["params"]}
+        for group in [group for group in groups if not group["params"]]:
+            decay = group.get("weight_decay", 0.0)
+            if decays == {0.0} and decay:
+                kind = type(e.optimizer).__name__
+                self._empty.append(_Empty(e.place, kind, decay, len(groups)))
 
     @on(events.StepBegins)
     def _steps(self, e: events.StepBegins) -> None:
@@ -98,6 +126,10 @@ class Rates(Part):
             rates = tuple([float(group.get("lr", 0.0)) for group in groups])
             if not row.rates or len(row.rates[-1]) == len(rates):
                 row.rates.append(rates)
+
+    def empty(self) -> list[_Empty]:
+        """Groups of those that were made."""
+        return self._empty
 
     def doubled(self) -> Iterator[_Rate]:
         """Functions that give a rate where a factor is meant."""

@@ -1,7 +1,8 @@
 """What a program does to parameters and gradients by hand, between the events of its loop.
 
 Values are compared at the events. A constraint may be put on weights in front of the step that
-moves them off it again. A sum of gradients of copies of a model may be taken for a mean.
+moves them off it again. A sum of gradients of copies of a model may be taken for a mean. Weights
+may be moved along their gradients, to which a second backward pass then adds.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _STEPS = 16
 _COPIES = 16
 """Models whose gradients are looked for in those of another one."""
 _EXACT = 1e-3
+_ALONG = 0.5
+"""Cosine of a move and a gradient from which on the one was made of the other."""
 
 Values = Sequence[Array]
 
@@ -86,6 +89,16 @@ class Moves(Part):
             "divide the sum by the number of copies",
             unless=(is_seldom,),
         ),
+        Row(
+            "not_reset",
+            lambda f: f.cases("two points"),
+            "in {times} steps this pass adds to the gradients of the one before, along which the "
+            "weights were moved by hand in between: the step takes the sum of gradients at two "
+            "points",
+            "reset the gradients once the weights are moved, before this pass",
+            "error",
+            (is_seldom,),
+        ),
     )
 
     def __init__(self, bus: Bus) -> None:
@@ -115,9 +128,26 @@ class Moves(Part):
             if reached.isdisjoint(row.trainer.ids) or row.steps >= _STEPS:
                 continue
             now = _values(e.engine, row.trainer.params)
+            if row.last and self._is_moved_along_gradients(e.engine, row, now):
+                self._note("two points", e.place)
             if row.bound and any(_differ(now[i][some], old) for i, some, old in row.bound):
                 self._note("undone", row.trainer.stepped_at)
             row.first, row.last, row.bound = row.first or now, now, ()
+
+    def _is_moved_along_gradients(self, engine: Engine, row: _Moves, now: Values) -> bool:
+        """Whether the gradients of the pass before are still there, no optimizer has used them, and
+        the weights have moved along them."""
+        params, before = row.trainer.params, row.trainer.open[-1:]
+        grads = [p.grad for p in params]
+        if not _are_other(row.last, now) or not before or before[0].used_by:
+            return False
+        kept = [(x, y, engine.array(g)) for x, y, g in zip(row.last, now, grads, strict=True)
+                if g is not None]  # fmt: skip
+        if not kept:
+            return False
+        move, gradient = flat([y - x for x, y, _ in kept]), flat([g for *_, g in kept])
+        sizes = np.linalg.norm(move) * np.linalg.norm(gradient)
+        return bool(abs(move @ gradient) > _ALONG * sizes > 0)
 
     @on(events.BackwardEnds)
     def _ends(self, e: events.BackwardEnds) -> None:
