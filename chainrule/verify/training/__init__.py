@@ -15,6 +15,7 @@ from chainrule.verify.training.rules.accumulation import Accumulation
 from chainrule.verify.training.rules.clipping import Clipping, Scales
 from chainrule.verify.training.rules.closures import Closures
 from chainrule.verify.training.rules.coverage.observer import Coverage
+from chainrule.verify.training.rules.detached_losses import Cut
 from chainrule.verify.training.rules.flow import Flow
 from chainrule.verify.training.rules.graphs.kept_graphs import Kept
 from chainrule.verify.training.rules.graphs.recounted_losses import Recounted
@@ -35,7 +36,7 @@ from chainrule.verify.training.rules.weights.averages import Averages
 from chainrule.verify.training.rules.weights.moves import Moves
 
 _PARTS: Sequence[type[Part]] = (
-    Order, Resets, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
+    Cut, Order, Resets, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
     Kept, Recounted, Flow, Bad, Closures, Shapes, Domains, Schedules,
     Rates, Owners, Moves, Alike, Averages, Masks, States,
 )  # fmt: skip
