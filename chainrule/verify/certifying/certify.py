@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from chainrule.verify.certifying.memory_bounds import check_views
+from chainrule.verify.certifying.narrow_dtypes import narrow
 from chainrule.verify.certifying.symmetric_inputs import by_halves
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.diagnose.edits import as_approximation, name_by_edit, stated
@@ -24,6 +25,7 @@ from chainrule.verify.measure.examine import examine
 from chainrule.verify.measure.plant import planted
 from chainrule.verify.measure.run import PATIENCE
 from chainrule.verify.repair import blamed, least, repair
+from chainrule.verify.repair.digits import digits_lost
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.stopwatch import Stopwatch
 from chainrule.verify.subject import Subject, wanted
@@ -115,6 +117,9 @@ class _Run:
             return
         found = self.guarded(subject, "naming", lambda: diagnose(evidence)) or []
         corrected = [self.corrected(evidence, finding, watch) for finding in found]
+        if not evidence.wrong:
+            few = self.guarded(subject, "looking at its digits", lambda: narrow(evidence))
+            corrected += [few] if few is not None else []
         seconds = watch.passed
         shown = [self.with_victims(f) for f in corrected]
         judged = bool(evidence.trials and _judged_inputs(evidence))
@@ -221,6 +226,8 @@ def _with_edit(evidence: Evidence, finding: Finding) -> Finding:
     correction = repair(evidence, finding)
     if correction is None:
         blame = blamed(evidence) if finding.name.code in _ANYWHERE else None
+        if finding.name.code == "precision":
+            blame = digits_lost(evidence)
         if blame is None:
             return _at_decision(evidence.subject, finding)
         place, says = blame

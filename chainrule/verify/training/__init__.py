@@ -24,7 +24,7 @@ from chainrule.verify.training.rules.memory_owners import Owners
 from chainrule.verify.training.rules.modes import Modes
 from chainrule.verify.training.rules.nonfinite import Bad
 from chainrule.verify.training.rules.opposed_losses import Opposed
-from chainrule.verify.training.rules.passes import Order
+from chainrule.verify.training.rules.passes import Order, Wasted
 from chainrule.verify.training.rules.rates import Rates
 from chainrule.verify.training.rules.resets import ByHand, Resets
 from chainrule.verify.training.rules.schedules import Schedules
@@ -36,7 +36,7 @@ from chainrule.verify.training.rules.weights.averages import Averages
 from chainrule.verify.training.rules.weights.moves import Moves
 
 _PARTS: Sequence[type[Part]] = (
-    Cut, Order, Resets, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
+    Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
     Kept, Recounted, Flow, Bad, Closures, Shapes, Domains, Schedules,
     Rates, Owners, Moves, Alike, Averages, Masks, States,
 )  # fmt: skip

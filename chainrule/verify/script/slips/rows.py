@@ -188,6 +188,47 @@ def _made_of(node: ast.AST, names: set[str]) -> set[str]:
             return set()
 
 
+# --- a schedule that waits for the wrong thing
+
+_RISES = re.compile(
+    r"(^|_)(acc|accuracy|f1|auc|iou|dice|score|reward|return|bleu|r2)(_|$|\d)", re.I
+)
+_FALLS = re.compile(r"(^|_)(loss|nll|mse|mae|rmse|err|error|ppl|perplexity)(_|$|\d)", re.I)
+
+
+def turned_schedules(tree: ast.AST) -> Iterator[Slip]:
+    """`ReduceLROnPlateau(opt)`, which waits for something to fall, and `step(accuracy)`."""
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    modes = dict[str, str]()
+    for n in ast.walk(tree):
+        match n:
+            case ast.Assign(targets=[target], value=ast.Call(func=f) as call) if (
+                last_word(f) == "ReduceLROnPlateau"
+            ):
+                modes[ast.unparse(target)] = _mode(call)
+            case _:
+                pass
+    for n in calls:
+        match n:
+            case ast.Call(func=ast.Attribute(value=schedule, attr="step"), args=[given, *_]):
+                mode, name = modes.get(ast.unparse(schedule)), last_word(given)
+            case _:
+                continue
+        wrong = {"min": _RISES, "max": _FALLS}.get(mode or "")
+        if wrong is not None and wrong.search(name):
+            says = f"the schedule waits for `{name}` to stop "
+            says += "falling, which is to rise" if mode == "min" else "rising, which is to fall"
+            other = "max" if mode == "min" else "min"
+            yield Slip("schedule_mode", n.lineno, says, f"mode='{other}' for this measure")
+
+
+def _mode(call: ast.Call) -> str:
+    given = [k.value for k in call.keywords if k.arg == "mode"] or call.args[1:2]
+    if not given:
+        return "min"
+    return str(given[0].value) if isinstance(given[0], ast.Constant) else ""
+
+
 # --- a reversal that reverses nothing
 
 _REVERSES = re.compile(r"revers|(^|_)GRL", re.I)
@@ -218,7 +259,7 @@ def _turns(node: ast.AST) -> bool:
 
 
 ROWS: Sequence[Callable[[ast.AST], Iterator[Slip]]] = (
-    lost_values, lost_states, counted_parameters, kept_signs, idle_masks,
+    lost_values, lost_states, counted_parameters, turned_schedules, kept_signs, idle_masks,
     thrown_results, kept_aliases, whole_ramps,
 )  # fmt: skip
 

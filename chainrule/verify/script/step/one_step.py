@@ -32,6 +32,7 @@ from chainrule.verify.script.step.idle_terms import Sum, idle_terms, wasted_spot
 from chainrule.verify.script.step.record.recorder import Parts, Recorder
 from chainrule.verify.script.step.record.tape import NUMBER, Tape
 from chainrule.verify.script.step.spots import Spot, spot_finding
+from chainrule.verify.script.step.terms import added_numbers
 from chainrule.verify.script.step.unread_values import unread_values
 from chainrule.verify.training.facts.history import Pass
 from chainrule.verify.training.record import events
@@ -258,6 +259,7 @@ class OneStep(Part):
         cuts = [c for c in part.cuts if not self._is_old(c)]
         if self._trial is not None:
             cuts = self._trial.of_numbers(cuts)
+        self._step.numbers += added_numbers(part)
         self._step.idle |= dict.fromkeys(idle_terms(part))
         if cuts and math.prod(loss.shape) == 1:
             self._measure(part, cuts, loss)

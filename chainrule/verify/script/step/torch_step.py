@@ -34,6 +34,7 @@ from chainrule.verify.script.step.record.tape import GRAD
 from chainrule.verify.script.step.record.torch_tape import TorchTape
 from chainrule.verify.script.step.record.torch_tensors import TorchTensors, move
 from chainrule.verify.script.step.spots import Spot, spot_finding
+from chainrule.verify.script.step.terms import overwritten_losses
 from chainrule.verify.script.step.untracked_changes import (
     UntrackedChanges,
     renamed_spot,
@@ -127,9 +128,12 @@ class TorchRecorder(Recorder[TorchTape]):
         self._pause: EvaluationPause | None = None
         self._changes = UntrackedChanges()
         self._flats: list[zero_slopes.Flat] = []
+        self._overwritten: dict[Spot, None] = {}
         self._scaled: dict[Spot, None] = {}
         self._determinants = Determinants()
         self._spots: dict[Spot, None] = {}
+        self._read = 0
+        """How many calls were recorded by the last backward pass."""
 
     @property
     def is_on(self) -> bool:
@@ -156,15 +160,19 @@ class TorchRecorder(Recorder[TorchTape]):
         self._patches.undo()
 
     def look(self, losses: Sequence[Any], parts: Parts) -> None:
-        """Values that are not what they were; factors in place."""
+        """Values that are not what they were; factors in place; losses that nobody reads."""
         tape = self._tape
         self._changes.compare(tape, losses)
+        alive = tape.alive()
         for part, _ in parts:
             self._scaled.update(dict.fromkeys(zero_slopes.in_place_factors(part)))
             links = Links(part)
             self._spots.update(dict.fromkeys([spot for row in ROWS for spot in row(links)]))
         for part, loss in parts[:1]:
             self._spots.update(dict.fromkeys(self._determinants.spots(part, loss)))
+            rows = overwritten_losses(part, self._read, alive.__contains__)
+            self._overwritten.update(dict.fromkeys(rows))
+        self._read = len(tape.entries)
 
     def look_after(self, parts: Parts, step: Step) -> None:
         """Which parameters did it give nothing but 0, and where from?"""
@@ -209,7 +217,8 @@ class TorchRecorder(Recorder[TorchTape]):
         shared = [s for row in aliases.changed.items() if (s := shared_spot(*row)) is not None]
         shared += [s for row in aliases.names.items() if (s := renamed_spot(*row)) is not None]
         spots = map(spot_finding, [*self._scaled, *self._spots, *shared])
-        return [*self._changes.findings, *spots, *zero, *cuts, *none]
+        lost = map(spot_finding, self._overwritten)
+        return [*self._changes.findings, *spots, *zero, *cuts, *none, *lost]
 
     def _flat_findings(self, gives: str, step: Step) -> list[Finding]:
         flats = [flat for flat in self._flats if flat.gives == gives]

@@ -1,16 +1,22 @@
-"""Order: whose gradient a step takes."""
+"""Order: whose gradient a step takes, and what was computed for nothing."""
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import lru_cache
 from typing import NamedTuple, final
 
+from chainrule.engine.source_text import file_lines
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.history import Trainer, Use
-from chainrule.verify.training.record.bus import Part
-from chainrule.verify.training.rules.finding import Row
+from chainrule.verify.training.facts.history import Pass, Trainer, Use
+from chainrule.verify.training.record import events
+from chainrule.verify.training.record.bus import Bus, Part, on
+from chainrule.verify.training.record.engine import Engine
+from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text import edits
+from chainrule.verify.trees import tree_of_file
 
 
 class _Stray(NamedTuple):
@@ -93,3 +99,126 @@ class Order(Part):
             ),
         ),
     )
+
+
+class _Wasted(NamedTuple):
+    """A line whose backward passes are reset before anything has used them."""
+
+    at: Place
+    reset_at: Place
+    times: int
+    steps: int
+    """Of the optimizer whose gradients they were."""
+
+
+def _is_not_usual(wasted: _Wasted) -> bool:
+    """Whether it was otherwise in more than one step."""
+    return wasted.times < wasted.steps - 1
+
+
+def _is_read(wasted: _Wasted) -> bool:
+    """Whether code there looks at gradients by itself: then they were made for that."""
+    places = wasted.at, wasted.reset_at
+    return any(place.line in line for place in places for line in _readers(place.file))
+
+
+@final
+class Wasted(Part):
+    """Finds `reset_misplaced` between two backward passes: all that one has made is reset, and the
+    step takes what a later one makes."""
+
+    title = "backward passes"
+    rows = (
+        Row(
+            "reset_misplaced",
+            lambda f: f.wasted(),
+            "in {times} steps all that the backward pass at {at} has made was reset before the "
+            "step, which took the gradients of a later one alone",
+            "reset once for every step, before its first backward pass",
+            "error",
+            (is_seldom, _is_not_usual, _is_read),
+            place=lambda w: w.reset_at,
+        ),
+    )
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._open: list[tuple[Pass, dict[int, tuple[int, ...]]]] = []
+        """Passes that nothing has used, and how parameters of optimizers looked then: one that was
+        moved since was moved along its gradient, or by it."""
+        self._lost: list[Pass] = []
+        self._within = False
+        """Whether an optimizer calls a closure."""
+        self._count = 0
+        self._steps = Counter[int]()
+        self._found = Counter[tuple[int, Place, Place]]()
+
+    def seen(self) -> Sequence[str]:
+        """How many passes there were."""
+        total = self._steps.total()
+        return [f"{self._count} in {total} steps"] if total else []
+
+    def wasted(self) -> list[_Wasted]:
+        """By optimizer, line and reset."""
+        rows = self._found.items()
+        return [_Wasted(at, reset, n, self._steps[by]) for (by, at, reset), n in rows]
+
+    @on(events.BackwardEnds)
+    def _ended(self, e: events.BackwardEnds) -> None:
+        self._count += 1
+        made = self.history.newest
+        if made is not None and e.error is None and e.touched and not self._within:
+            self._open.append((made, self._looks(e.begin.engine, e.touched)))
+
+    def _looks(self, engine: Engine, ids: Iterable[int]) -> dict[int, tuple[int, ...]]:
+        known = self.history.optimized()
+        return {i: engine.token(known[i]) for i in ids if i in known}
+
+    @on(events.Zeroed)
+    def _zeroed(self, e: events.Zeroed) -> None:
+        rows = [row for row in self._open if self._looks(e.engine, row[1]) == row[1]]
+        self._lost += [one for one, _ in rows if not one.left]
+        self._open = [row for row in rows if row[0].left]
+
+    @on(events.Clipped)
+    def _clipped(self, e: events.Clipped) -> None:
+        self._use(e.ids)
+
+    def _use(self, ids: Set[int]) -> set[Place | None]:
+        used = [one for one, _ in self._open if one.left & ids]
+        self._open = [row for row in self._open if row[0] not in used]
+        return {one.place for one in used}
+
+    @on(events.StepBegins)
+    def _begins(self, e: events.StepBegins) -> None:
+        self._within = e.closure
+
+    @on(events.StepEnds)
+    def _stepped(self, e: events.StepEnds) -> None:
+        self._within = False
+        by, own = id(e.optimizer), e.ids
+        self._steps[by] += 1
+        mine = [one for one in self._lost if one.touched & own]
+        self._lost = [one for one in self._lost if one not in mine]
+        used = self._use(own)
+        if not used:
+            return  # it has no gradient at all: that is another finding
+        for one in mine:  # those of one line are an accumulation, which is another finding, too
+            if one.place not in used and one.place is not None and one.reset_at is not None:
+                self._found[by, one.place, one.reset_at] += 1
+
+
+@lru_cache(maxsize=64)
+def _readers(file: str) -> tuple[range, ...]:
+    """Lines of the functions, and of what is outside of all, in which `.grad` is asked for."""
+    tree = tree_of_file(file)
+    own = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    asked = [
+        n.lineno for n in ast.walk(tree)
+        if isinstance(n, ast.Attribute) and n.attr == "grad"
+        and ast.unparse(n.value).rpartition(".")[2] not in ("autograd", "func", "chainrule", "cr")
+    ]  # fmt: skip
+    spans = [range(n.lineno, (n.end_lineno or n.lineno) + 1) for n in own]
+    found = [min([s for s in spans if line in s], key=len, default=None) for line in asked]
+    whole = range(1, len(file_lines(file)) + 1)
+    return tuple([whole if span is None else span for span in found])

@@ -131,6 +131,12 @@ def give_more(place: Place | None, models: Sequence[str]) -> Edit | None:
     return _give(place, lambda old: _longer(old, [f"*{text}" for text in more], groups))
 
 
+def give_tensors(place: Place | None, names: Sequence[str]) -> Edit | None:
+    """`optimizer = SGD(model.parameters(), ...)` with some tensors more."""
+    groups = [f'{{"params": [{", ".join(names)}]}}']
+    return _give(place, lambda old: _longer(old, names, groups))
+
+
 def _give(place: Place | None, given: Callable[[ast.expr], str]) -> Edit | None:
     """The optimizer on the line, given something else; nothing if that is empty."""
 

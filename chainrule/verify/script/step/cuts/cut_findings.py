@@ -41,6 +41,10 @@ class Step:
     """Ids of the leaves that get no gradient because of a cut that is a finding."""
     stepped: set[int] = field(default_factory=set[int])
     """Ids of the parameters of optimizers that made a step; empty if there are no optimizers."""
+    numbers: list[tuple[Place, str, float, float]] = field(
+        default_factory=list[tuple[Place, str, float, float]]
+    )
+    """Numbers in the loss that were tensors with a graph (see `added_numbers`)."""
     idle: dict[Spot, None] = field(default_factory=dict[Spot, None])
     """Where the gradient of terms of the loss ends."""
     factors: Factors = field(default_factory=Factors)
@@ -121,14 +125,26 @@ _KINDS = {
 
 
 def cut_findings(step: Step) -> list[Finding]:
-    """Findings for cuts that cost something."""
-    spots = [*step.idle]
+    """Findings for cuts that cost something, and for terms of the loss that are mere numbers."""
+    spots = [*[_number(*row) for row in dict.fromkeys(step.numbers)], *step.idle]
     for factor in step.factors.settle():
         known = step.parameters_of(factor.turn)
         if not (factor.roots and known) or factor.roots & known:
             spots.append(factor.spot)
     costs = [f for seen in step.costs for f in _finding(seen, step)]
     return [*costs, *map(spot_finding, spots)]
+
+
+def _number(place: Place, how: str, value: float, factor: float) -> Spot:
+    """A term of the loss that was made a number first."""
+    word = "float(...)" if how == "__float__" else f"`.{how}()`"
+    because = (
+        f"{word} made a number of it, {value:.6g}, and {factor:g} times that is added to the loss: "
+        "a constant, which trains nothing"
+    )
+    advice = f"leave {word} out on this line, so that this term of the loss keeps its graph"
+    edit = _line_without(place, word.strip("`"))
+    return Spot("partly_detached", place, because, advice, edit)
 
 
 def _finding(seen: CutCost, step: Step) -> list[Finding]:

@@ -82,6 +82,10 @@ class TorchTape(Tape, Recorder):
         """The number of a tensor that depends on a root."""
         return self._slots.of(x)
 
+    def alive(self) -> set[int]:
+        """Slots of the tensors that somebody still has."""
+        return {slot for _, slot in self._slots.items()}
+
     def is_noise(self, x: Any, /) -> bool:
         """Whether a constant was drawn from the normal distribution."""
         return self._noise.of(x) is not None

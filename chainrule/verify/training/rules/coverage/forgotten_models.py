@@ -1,10 +1,11 @@
-"""Models between trained ones and the loss that no optimizer has.
+"""Models, and parameters in no model, between trained ones and the loss that no optimizer has.
 
 Most models that get gradients and are in no optimizer are meant to: a loaded network that compares
 images, a critic of whose turn it is not, a random target. Four things together tell the
 forgotten one. Trained parameters are behind what it is given, always. Its values are those that it
 was made with. Its gradients are added up over backward passes, or reset together with those of
 trained ones. The text gives its parameters to nobody.
+Parameters in no model are looked for in `forgotten_parameters`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from chainrule.verify.training.facts.values import are_fresh
 from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.record.torch_engine import graph_of
+from chainrule.verify.training.rules.coverage.forgotten_parameters import unowned_parameters
 from chainrule.verify.training.rules.finding import of_parameters
 from chainrule.verify.training.text import edits
 
@@ -49,6 +51,8 @@ class _Row:
     was_reset: bool = False
     value: Any = None
     """What it was at first, if it is in no model."""
+    name: str = ""
+    """What the program calls it, if it is in no model."""
     engine: Engine | None = None
 
     @property
@@ -128,10 +132,15 @@ class Unheld:
             ):
                 if id(x) not in self.alone:
                     (value,) = engine.copies([x])
-                    self.alone[id(x)] = _Row(x, 0.0, engine=engine, value=value)
+                    name = edits.name_of(x)
+                    self.alone[id(x)] = _Row(x, 0.0, engine=engine, value=value, name=name)
                 self.alone[id(x)].is_new = True
         for row in self._all():
             row.token = e.tokens.get(id(row.param))
+
+    def is_kept(self, x: Any, names: Names) -> bool:
+        """Whether a model keeps it as a buffer."""
+        return id(x) in buffers(names)
 
     def is_idle(self, x: Any) -> bool:
         """Whether a leaf in no model got gradients in several steps, of which nothing came."""
@@ -272,5 +281,14 @@ ROWS = (
         ),
         "give the optimizer both; if {called} is meant to stay, {called}.requires_grad_(False)",
         edit=lambda c: c.edit,
+    ),
+    of_parameters(
+        "not_optimized",
+        unowned_parameters,
+        "{names} got gradients in steps of {steps.kind}, of which nothing comes: no optimizer has "
+        "them, nothing reads them, and their values are those that they were made with",
+        "give the optimizer {names}, too; if it is meant to stay, requires_grad_(False)",
+        place=lambda c: c.steps.place,
+        edit=lambda c: edits.give_tensors(c.steps.place, c.named),
     ),
 )
