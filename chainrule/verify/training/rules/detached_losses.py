@@ -104,7 +104,7 @@ class Cut(Part):
         leaving = self._leaving(e)
         if leaving is None:
             return
-        if e.name in _NUMBERS:
+        if e.name in _NUMBERS and "float" in str(e.inputs[0].dtype):  # others are no losses
             self.number = leaving
         for y in e.outputs:
             self._left.put(y, leaving)
