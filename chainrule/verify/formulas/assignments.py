@@ -1,0 +1,337 @@
+"""Values of formulas, with a program's values for their arguments: which of these are a formula's?
+
+Values are looked up by some of their elements, at several points. What "up to" says is taken out of
+both sides first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from chainrule.engine.op import Array
+from chainrule.verify.formulas.formula import Argument, Formula, arguments
+from chainrule.verify.formulas.values import is_mask
+from chainrule.verify.formulas.words import unlikeness
+
+Key: TypeAlias = tuple[int, str]
+_SAMPLES = 24
+_TRIED = 3000
+"""Assignments of which the likeliest are evaluated."""
+_MOST = 240
+_OPTIONS = 8
+_TINY = 1e-3
+_MARGIN = 0.3
+_MERE = 1e-3
+REDUCTIONS = ("", "mean", "sum", "mean -1", "sum -1", "mean 0", "sum 0", "sum -1 mean", "item 0")
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """A value of a program that may be an argument."""
+
+    key: Key | None
+    """None for a number of the text."""
+    text: str
+    points: tuple[Array, ...]
+    elements: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """At all points."""
+        return self.points[0].shape
+
+
+@dataclass(frozen=True, eq=False)
+class Meaning:
+    """A formula of some arguments, in one of its variants, reduced in one way."""
+
+    formula: Formula
+    items: tuple[Item, ...]
+    variant: int
+    reduction: str
+    cost: float = 0.0
+    """How little the names of its arguments say so, on average."""
+
+    def needs_all(self, points: Sequence[Mapping[Key, Array]]) -> bool:
+        """Whether each argument makes a difference, where others stay as they are."""
+        for one in self.places():
+            differ = False
+            for here, there in pairwise(points):
+                a, b = self.value(here), self.value({**here, one: there[one]})
+                if a is None or b is None or a.shape != b.shape or not _near(a, b):
+                    differ = True
+            if not differ:
+                return False
+        return True
+
+    def places(self) -> list[Key]:
+        """Of its arguments."""
+        return [item.key for item in self.items if item.key is not None]
+
+    def value(self, at: Mapping[Key, Array]) -> Array | None:
+        """At another point."""
+        try:
+            args = [x.points[0] if x.key is None else at[x.key] for x in self.items]
+        except KeyError:
+            return None
+        rows = list(islice(variants(self.formula, args), self.variant + 1))
+        return reduced(rows[-1], self.reduction) if len(rows) > self.variant else None
+
+
+def variants(formula: Formula, args: Sequence[Array]) -> Iterator[Array]:
+    """Values of a formula, each of several ones by itself."""
+    plain = [float(x) if x.ndim == 0 else x for x in args]
+    try:
+        with np.errstate(all="ignore"):
+            made: Any = formula.value(*plain)
+            yield from _flat(made)
+    except Exception:  # the shapes do not fit, or a number is none that it takes
+        return
+
+
+def _flat(made: Any) -> Iterator[Array]:
+    if isinstance(made, tuple) or hasattr(made, "__next__"):
+        for each in made:
+            yield from _flat(each)
+    else:
+        yield np.asarray(made, np.float64)
+
+
+def reduced(x: Array, how: str) -> Array | None:
+    """What losses are made of it."""
+    if how == "":
+        return x
+    name, *rest = how.split()
+    if x.ndim == 0 or (rest and x.ndim < 2):
+        return None
+    if name == "item":
+        return None
+    if rest == ["-1", "mean"]:
+        return np.asarray(x.sum(-1).mean())
+    axis = int(rest[0]) if rest else None
+    return np.asarray(x.mean(axis) if name == "mean" else x.sum(axis))
+
+
+def sample(x: Array) -> Array:
+    """Some of its elements, always the same ones."""
+    flat = x.reshape(-1)
+    return flat if flat.size <= _SAMPLES else flat[_places(flat.size)]
+
+
+_known_places: dict[int, Array] = {}
+
+
+def _places(size: int) -> Array:
+    if size not in _known_places:
+        _known_places[size] = np.unique(np.linspace(0, size - 1, _SAMPLES).astype(int))
+    return _known_places[size]
+
+
+def normal(rows: Array, up_to: str) -> Array:
+    """Rows, with what makes no difference taken out; NaN where nothing is left."""
+    with np.errstate(all="ignore"):
+        if up_to == "shift and scale":
+            rows = rows - rows.mean(-1, keepdims=True)
+        if up_to:
+            length = np.sqrt((rows * rows).sum(-1, keepdims=True))
+            if up_to == "factor":
+                first = np.take_along_axis(rows, np.abs(rows).argmax(-1)[..., None], -1)
+                length = length * np.sign(first)
+            rows = rows / length
+    return rows
+
+
+def same_up_to(a: Array, b: Array, up_to: str, tolerance: float) -> bool:
+    """Whether two rows of numbers are one, up to what makes no difference."""
+    x, y = normal(a, up_to), normal(b, up_to)
+    if x.shape != y.shape or not (np.isfinite(x).all() and np.isfinite(y).all()):
+        return False
+    size = float(np.abs(y).max(initial=0))
+    return size > 0 and float(np.abs(x - y).max(initial=0)) <= tolerance * size
+
+
+@dataclass(eq=False)
+class Table:
+    """Meanings, by the shape of their values."""
+
+    points: int
+    rows: dict[tuple[tuple[int, ...], str], list[tuple[Meaning, tuple[Array, ...]]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    _matrices: dict[tuple[tuple[int, ...], str], Array] = field(
+        default_factory=dict[tuple[tuple[int, ...], str], Array]
+    )
+
+    def add(self, meaning: Meaning, values: Sequence[Array]) -> None:
+        """One more."""
+        key = (values[0].shape, meaning.formula.up_to)
+        self.rows[key].append((meaning, tuple(map(sample, values))))
+
+    def near(self, value: Array, tolerance: float) -> Iterator[tuple[Meaning, tuple[Array, ...]]]:
+        """Those whose value at the first point is this one; if that tells nothing, all."""
+        for key, rows in self.rows.items():
+            shape, up_to = key
+            if shape != value.shape:
+                continue
+            own = normal(sample(value), up_to)
+            if up_to and value.size < 3:
+                yield from rows
+                continue
+            if key not in self._matrices:
+                first = np.stack([samples[0] for _, samples in rows])
+                self._matrices[key] = normal(first, up_to)
+            matrix = self._matrices[key]
+            off = np.abs(matrix - own).max(-1, initial=0)
+            size = np.abs(matrix).max(-1, initial=0)
+            yield from (rows[i] for i in np.flatnonzero(off <= tolerance * size))
+
+    @property
+    def formulas(self) -> set[str]:
+        """Names of those that have a value."""
+        return {m.formula.name for rows in self.rows.values() for m, _ in rows}
+
+
+def fill(table: Table, formulas: Iterable[Formula], items: Sequence[Item]) -> Iterator[None]:
+    """Put the values of formulas into a table; gives way after each one."""
+    for formula in formulas:
+        for cost, choice in _choices(list(arguments(formula)), items):
+            _evaluate(table, formula, choice, cost / len(choice))
+            yield
+
+
+def _evaluate(table: Table, formula: Formula, choice: tuple[Item, ...], cost: float) -> None:
+    points = [[x.points[i if x.key else 0] for x in choice] for i in range(table.points)]
+    rows = [list(variants(formula, args)) for args in points]
+    if not rows[0] or any(len(r) != len(rows[0]) for r in rows):
+        return
+    for variant in range(len(rows[0])):
+        for how in REDUCTIONS:
+            values = [reduced(r[variant], how) for r in rows]
+            fine = [v for v in values if v is not None and np.isfinite(v).all()]
+            if len(fine) < len(values) or len({v.shape for v in fine}) != 1:
+                continue
+            moves = not np.array_equal(fine[0], fine[1])
+            if moves and not any(_is_one_of(x, fine, how) for x in choice):
+                table.add(Meaning(formula, choice, variant, how, cost), fine)
+
+
+def _is_one_of(x: Item, values: Sequence[Array], how: str) -> bool:
+    """Whether values are nothing but those of an argument."""
+    if x.key is None:
+        return False
+    whole = [reduced(p, how) for p in x.points]
+    return all(w is not None and w.shape == v.shape and _near(w, v)
+               for w, v in zip(whole, values, strict=True))  # fmt: skip
+
+
+def _near(a: Array, b: Array) -> bool:
+    size = float(np.abs(b).max(initial=0))
+    return float(np.abs(a - b).max(initial=0)) <= _MERE * size
+
+
+def _choices(
+    takes: Sequence[Argument], items: Sequence[Item]
+) -> list[tuple[float, tuple[Item, ...]]]:
+    """Assignments of items to arguments, the likeliest first."""
+    elementwise = all(a.axes is None or a.axes == () for a in takes)
+    options = [_options(a, items, elementwise=elementwise) for a in takes]
+    if not all(options):
+        return []
+    found = list[tuple[float, int, tuple[Item, ...]]]()
+
+    def choose(at: int, chosen: tuple[Item, ...], cost: float, sizes: dict[str, int]) -> None:
+        if len(found) >= _TRIED:
+            return
+        if at == len(takes):
+            found.append((cost, len(found), chosen))
+            return
+        for rank, item in options[at]:
+            if any(item is c and item.key is not None for c in chosen):
+                continue
+            fits = _fits(takes[at], item, chosen, takes, sizes, elementwise=elementwise)
+            if fits is not None:
+                choose(at + 1, (*chosen, item), cost + rank, fits)
+
+    choose(0, (), 0.0, {})
+    found = _roles(found)
+    rows = sorted(found, key=lambda row: row[:2])[:_MOST]
+    return [(cost, chosen) for cost, _, chosen in rows]
+
+
+_Rows: TypeAlias = list[tuple[float, int, tuple[Item, ...]]]
+
+
+def _roles(rows: _Rows) -> _Rows:
+    """Assignments of which none of the same items in other places is better by their names."""
+    best = dict[frozenset[int], float]()
+    for cost, _, chosen in rows:
+        some = frozenset(map(id, chosen))
+        best[some] = min(cost, best.get(some, cost))
+    return [r for r in rows if r[0] <= best[frozenset(map(id, r[2]))] + _MARGIN]
+
+
+def _options(
+    a: Argument, items: Sequence[Item], *, elementwise: bool
+) -> list[tuple[float, Item]]:  # fmt: skip
+    """Items of the kind of an argument, those first whose name is like its own."""
+    fine = [x for x in items if _is_of(a, x, elementwise=elementwise)]
+    if a.axes == () and a.name.startswith("eps"):
+        fine = [x for x in fine if 0 <= float(x.points[0].max()) <= _TINY]
+        fine.append(Item(None, "0", (np.zeros(()),), "float"))
+    elif a.axes == ():
+        fine = [x for x in fine if x.shape or abs(float(x.points[0])) > _TINY]
+    ranked = [(_unlikeness(a.name, x) + 0.002 * i, x) for i, x in enumerate(fine)]
+    return sorted(ranked, key=lambda row: row[0])[: _OPTIONS if a.axes != () else 6]
+
+
+def _is_of(a: Argument, x: Item, *, elementwise: bool) -> bool:
+    if a.axes == ():
+        fits = x.shape == () or (elementwise and x.key is not None)
+    else:
+        fits = a.axes is None or len(a.axes) == len(x.shape)
+    if a.kind == "bool":
+        return fits and (x.elements == "bool" or is_mask(x.points[0]) or is_mask(1 - x.points[0]))
+    if a.kind == "int":
+        return fits and x.elements in ("int", "bool")
+    return fits and (x.elements == "float" or x.shape == () or is_mask(x.points[0]))
+
+
+def _unlikeness(name: str, x: Item) -> float:
+    """0 for a name that says the same, more for others; numbers of the text last."""
+    if x.key is None:
+        return 0.3 if name.startswith("eps") else 0.7
+    return unlikeness(name, x.text) + (0.0 if x.text.isidentifier() else 0.05)
+
+
+def _fits(
+    a: Argument, x: Item, chosen: Sequence[Item], takes: Sequence[Argument],
+    sizes: dict[str, int], *, elementwise: bool,
+) -> dict[str, int] | None:  # fmt: skip
+    """Lengths of axes with one more argument; None if they contradict."""
+    if a.axes is None:
+        others = [c for c, t in zip(chosen, takes, strict=False) if t.axes is None]
+        if elementwise:
+            try:
+                np.broadcast_shapes(x.shape, *[c.shape for c in chosen])
+            except ValueError:
+                return None
+            return sizes
+        return sizes if all(c.shape == x.shape for c in others) else None
+    if a.axes == ():
+        if elementwise and x.shape != ():
+            try:
+                np.broadcast_shapes(x.shape, *[c.shape for c in chosen])
+            except ValueError:
+                return None
+        return sizes
+    found = dict(sizes)
+    for letter, length in zip(a.axes, x.shape, strict=True):
+        if found.setdefault(letter, length) != length:
+            return None
+    return found

@@ -1,0 +1,142 @@
+"""Changes of a program's text that can be run: of its own statements, and of what these call."""
+
+from __future__ import annotations
+
+import ast
+import gc
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from chainrule.verify.formulas.candidates import Key, Trace, Unit, kind_of_value
+from chainrule.verify.formulas.edits import Edit, Kind, Reach, edits, with_node
+from chainrule.verify.formulas.recording import Activation
+from chainrule.verify.formulas.values import array_of, is_plain
+
+_LONG = 40
+"""Lines of a function that is called, of which changes are tried."""
+_LATER = 0.5
+"""What it costs that a change stands there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """An edit, and where it stands."""
+
+    unit: Unit
+    at: int
+    """The line of the program that it concerns first."""
+    edit: Edit
+    file: str
+    function: FunctionType | None = None
+    code: CodeType | None = None
+    """Of a function that the line calls, as it is then."""
+
+    def run(self, trace: Trace) -> Trace:
+        """What it changes of a run; whatever the changed code raises."""
+        if self.function is None or self.code is None:
+            return self.unit.rerun(trace, self.at, self.edit.statement)
+        old = self.function.__code__
+        try:
+            self.function.__code__ = self.code
+            return self.unit.rerun(trace, self.at, None)
+        finally:
+            self.function.__code__ = old
+
+
+def changes_of(unit: Unit, kinds: Mapping[Key, Kind]) -> list[Change]:
+    """All of a program, the likeliest first."""
+    found = list[Change]()
+    for at, line in enumerate(unit.lines):
+        if line.statement is None:
+            continue
+        reach = _reach(unit, kinds, at)
+        found += [Change(unit, at, e, unit.file) for e in edits(line.statement, reach)]
+        for call in line.step.calls if line.step is not None else ():
+            found += _inner(unit, at, call)
+    return sorted(found, key=lambda c: c.edit.cost)
+
+
+def _reach(unit: Unit, kinds: Mapping[Key, Kind], at: int) -> Reach:
+    """What a line can read: what names stood for before it, and in its loop."""
+    names, own = dict[str, Kind](), dict[str, Kind]()
+    line = unit.lines[at]
+    for (i, text), kind in kinds.items():
+        name = text.removesuffix(" =")
+        if is_name(name) and (i <= at) and name != "return":
+            if name == text or i < at or isinstance(line.statement, ast.For | ast.While):
+                names[name] = kind
+        elif i == at:
+            own[text] = kind
+    numpy = next((name for name, x in unit.activation.scope.items() if x is np), "")
+    return Reach(names, own, numpy)
+
+
+def is_name(text: str) -> bool:
+    """Whether a text is a name, or a dotted way."""
+    return all(part.isidentifier() for part in text.replace("['", ".").replace("']", "").split("."))
+
+
+def _inner(unit: Unit, at: int, call: Activation) -> Iterator[Change]:
+    """Changes of a function that a line calls."""
+    function = _function_of(call.code)
+    node = call.node
+    if function is None or isinstance(node, ast.Module):
+        return
+    if len(ast.unparse(node).splitlines()) > _LONG:
+        return
+    names, kinds = dict[str, Kind](), dict[str, Kind]()
+    for n, x in call.arguments.items():
+        _note(names, n, x)
+    for step in call.steps:
+        for n, x in (*step.reads.items(), *step.writes.items()):
+            _note(names, n, x)
+    names.pop("return", None)
+    reach = Reach(names, kinds, next((n for n, x in call.scope.items() if x is np), ""))
+    body = [node.body] if isinstance(node, ast.Lambda) else node.body
+    for part in body:
+        statement = part if isinstance(part, ast.stmt) else ast.copy_location(ast.Expr(part), part)
+        for edit in edits(statement, reach):
+            new = edit.statement
+            piece = new.value if isinstance(node, ast.Lambda) and isinstance(new, ast.Expr) else new
+            code = _code_with(function, with_node(node, part, piece))
+            if code is not None:
+                later = replace(edit, cost=edit.cost + _LATER)
+                yield Change(unit, at, later, call.file, function, code)
+
+
+def _note(names: dict[str, Kind], name: str, value: Any) -> None:
+    if is_plain(value) and (array := array_of(value)) is not None:
+        names[name] = kind_of_value(value, array)
+
+
+def _function_of(code: CodeType) -> FunctionType | None:
+    found = [f for f in gc.get_referrers(code) if isinstance(f, FunctionType)]
+    return found[0] if found else None
+
+
+def _code_with(function: FunctionType, node: ast.AST) -> CodeType | None:
+    """The code of a function with another text, for the same closure."""
+    old = function.__code__
+    if isinstance(node, ast.FunctionDef):
+        inner: ast.stmt = ast.FunctionDef(
+            node.name, node.args, node.body, [], node.returns, lineno=node.lineno, col_offset=0
+        )
+    else:
+        inner = ast.Expr(node)  # type: ignore[arg-type]
+    free = [ast.Assign([ast.Name(n, ast.Store())], ast.Constant(None)) for n in old.co_freevars]
+    outer = ast.FunctionDef(
+        "outer", ast.arguments([], [], None, [], [], None, []), [*free, inner], [], None
+    )
+    try:
+        module = ast.fix_missing_locations(ast.Module([outer], []))
+        made = compile(module, old.co_filename, "exec", dont_inherit=True)
+        codes = [c for c in made.co_consts if isinstance(c, CodeType)]
+        inside = [c for c in codes[0].co_consts if isinstance(c, CodeType)]
+        code = next(c for c in inside if c.co_name == old.co_name)
+    except (SyntaxError, ValueError, StopIteration, IndexError):
+        return None
+    return code if code.co_freevars == old.co_freevars else None

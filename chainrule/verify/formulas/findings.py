@@ -1,0 +1,92 @@
+"""What is wrong with the formulas of a program: recorded runs are searched, the likeliest first."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+
+from chainrule.engine.source_text import file_text
+from chainrule.verify.finding import Finding
+from chainrule.verify.formulas.candidates import unit_of
+from chainrule.verify.formulas.formula import Formula
+from chainrule.verify.formulas.nearest import Found, Search
+from chainrule.verify.formulas.recording import Activation
+from chainrule.verify.formulas.words import speaks_of, words_in
+from chainrule.verify.place import Place
+from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.training.text.source import Edit, line_as
+from chainrule.verify.trees import tree_of_file
+
+WHAT = "known formulas"
+_UNLIKE = 0.55
+"""How little names of arguments may say that they are a formula's, on average."""
+
+
+def spoken_of(files: Sequence[str], formulas: Sequence[Formula]) -> list[Formula]:
+    """The formulas of which identifiers of some files speak."""
+    words = set[str]().union(*[words_in(tree_of_file(file)) for file in files])
+    return [f for f in formulas if speaks_of(f, words)]
+
+
+def search(
+    activations: Sequence[Activation], formulas: Sequence[Formula], is_over: Callable[[], bool]
+) -> list[Finding]:
+    """Formulas that nothing of a program is, and that a small change makes of it.
+
+    Args:
+        activations: Runs of its functions.
+        formulas: Of which its words speak.
+        is_over: Whether there is no time left.
+    """
+    searches, right = list[Search](), set[str]()
+    for activation in _ordered(activations, formulas):
+        if is_over():
+            break
+        unit = unit_of(activation)
+        if sum(line.statement is not None for line in unit.lines) == 0:
+            continue
+        made = Search(unit, formulas, is_over)
+        right |= made.right()
+        searches.append(made)
+    found = [row for each in searches for row in each.edited(right)]
+    likely = [row for row in found if row.meaning.cost <= _UNLIKE]
+    return [_finding(row) for row in sorted(likely, key=lambda row: row.rank)[:1]]
+
+
+def _ordered(activations: Sequence[Activation], formulas: Sequence[Formula]) -> list[Activation]:
+    """One run of each function, those first that have more of the words."""
+    last = {a.code: a for a in activations}
+
+    def words(a: Activation) -> int:
+        known = words_in(a.node)
+        return -sum(speaks_of(f, known) for f in formulas)
+
+    inner = [a for a in last.values() if not isinstance(a.node, ast.Module)]
+    return sorted(inner, key=words) + [a for a in last.values() if a not in inner]
+
+
+def _finding(found: Found) -> Finding:
+    edit, formula = found.edit, found.meaning.formula
+    place = Place(found.file, edit.line)
+    says = f"these values are the {formula.name} ({formula.source}), but for one change: "
+    says += f"`{edit.before}` becomes `{edit.after}`"
+    return finding(
+        "error", "wrong_value", says, f"`{edit.before}` becomes `{edit.after}`", place,
+        subject=WHAT, evidence=(says,), rank=1.0, edit=_line(place, found), rechecked=True,
+    )  # fmt: skip
+
+
+def _line(place: Place, found: Found) -> Edit | None:
+    """The statement as it is then, where it stands on one line."""
+    text = file_text(place.file).splitlines()[place.line - 1].strip()
+    statement = found.edit.statement
+    if isinstance(statement, ast.For | ast.While | ast.If | ast.With):
+        node = next((n for n in ast.walk(statement) if isinstance(n, ast.stmt)
+                     and n.lineno == place.line and not hasattr(n, "body")), None)  # fmt: skip
+        if node is None:
+            return None
+        statement = node
+    made = ast.unparse(statement)
+    if made.startswith("return = "):
+        made = "return " + made.removeprefix("return = ")
+    return line_as(place, made) if "\n" not in made and text else None

@@ -1,0 +1,250 @@
+"""Which formula a program was to compute: the one that a single small change makes of it.
+
+All values of a program are looked up among those of the formulas that its words speak of. A formula
+that it has is right. Of another one, the changes are looked for that give a value of it, at all
+points, from arguments that the change leaves as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from chainrule.engine.op import Array
+from chainrule.verify.formulas.assignments import Item, Meaning, Table, fill, same_up_to, sample
+from chainrule.verify.formulas.candidates import Key, Trace, Unit, literals_of
+from chainrule.verify.formulas.changes import Change, changes_of, is_name
+from chainrule.verify.formulas.edits import Edit
+from chainrule.verify.formulas.formula import Formula
+
+_POINTS = 3
+"""At which values are looked up; more to be sure."""
+_SURE = (11, 12, 13)
+_CLOSE = 1e-4
+_RIGHT = 1e-3
+"""Up to which a value is that of a formula already."""
+_RIGHT_NUMBER = 1e-5
+_ITEMS = 26
+_SPREAD = 1e-3
+"""By which a formula's value differs between points, at least."""
+_COMPUTED = 2
+_VIEWS = frozenset({
+    "unsqueeze", "squeeze", "view", "reshape", "flatten", "t", "transpose", "permute", "float",
+    "double", "detach", "long", "int", "expand", "item", "astype", "ravel", "bool", "swapaxes",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A formula, and the change that makes it."""
+
+    meaning: Meaning
+    edit: Edit
+    file: str
+    text: str
+    """Of the value that is it then."""
+    changed: int
+    """Values of statements that the change makes others."""
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """The least is the likeliest."""
+        worth = (round(self.meaning.cost, 1), self.meaning.reduction != "", self.changed)
+        return (*map(float, worth), self.edit.cost)
+
+
+class Search:
+    """The formulas near one unit.
+
+    Args:
+        unit: A program.
+        formulas: Those that are looked for.
+        is_over: Whether there is no time left.
+    """
+
+    def __init__(
+        self, unit: Unit, formulas: Sequence[Formula], is_over: Callable[[], bool]
+    ) -> None:
+        self._unit = unit
+        self._is_over = is_over
+        self._traces = [unit.run(unit.moved(i) if i else {}) for i in range(_POINTS)]
+        self._sure: dict[int, Trace] = {}
+        self.items = list(self._items())
+        self.table = Table(_POINTS)
+        for _ in fill(self.table, formulas, self.items):
+            if is_over():
+                break
+
+    def _items(self) -> Iterator[Item]:
+        """What may be arguments, the plainest first; of equal ones the first."""
+        known = list[Item]()
+        base = self._traces[0]
+        for key, x in sorted(base.values.items(), key=lambda row: _plainness(row[0][1])):
+            points = [t.values.get(key) for t in self._traces]
+            rows = tuple([p for p in points if p is not None and p.shape == x.shape])
+            is_late = _plainness(key[1]) > _COMPUTED or _plain(key[1]).startswith("return")
+            if len(rows) < _POINTS or is_late or not np.isfinite(x).all() or _is_trivial(x):
+                continue
+            if not any(all(map(np.array_equal, k.points, rows)) for k in known):
+                known.append(Item(key, _plain(key[1]), rows, base.kinds[key].elements))
+        yield from known[:_ITEMS]
+        for n in literals_of(self._unit.lines):
+            yield Item(None, str(n), (np.asarray(n),), "float")
+
+    def right(self) -> set[str]:
+        """Formulas that the program computes as it is."""
+        found = set[str]()
+        for key, value in self._traces[0].values.items():
+            if is_name(key[1]):
+                continue  # what is given is no result
+            for meaning, samples in self.table.near(value, _RIGHT):
+                name = meaning.formula.name
+                if name not in found and self._is_right(key, value, meaning, samples):
+                    found.add(name)
+        return found
+
+    def _is_right(self, key: Key, value: Array, meaning: Meaning, samples: Sequence[Array]) -> bool:
+        """Here, where values are as they may be, or at all points."""
+        up_to, is_number = meaning.formula.up_to, value.size < 3
+        tolerance = _RIGHT_NUMBER if is_number else _RIGHT
+        here = same_up_to(sample(value), samples[0], up_to, tolerance)
+        if not here or (up_to and is_number):
+            at = [t.values[key] for t in self._traces if key in t.values]
+            if len(at) != _POINTS or not _same_at_all(at, samples, up_to, tolerance):
+                return False
+        return _lead_to(meaning, key, self._unit.ancestors(key[0])) and not (
+            meaning.reduction and self._is_in_other_order(meaning)
+        )
+
+    def _is_in_other_order(self, meaning: Meaning) -> bool:
+        """Whether a value has the elements of a formula's, and not where they belong."""
+        base = self._traces[0].values
+        whole = replace(meaning, reduction="").value(base)
+        some = () if whole is None else [v for v in base.values() if v.shape == whole.shape]
+        return any(
+            np.allclose(np.sort(v, None), np.sort(whole, None), rtol=_RIGHT)
+            and not np.allclose(v, whole, rtol=_RIGHT)
+            for v in some
+            if whole is not None
+        )
+
+    def edited(self, right: set[str]) -> Iterator[Found]:
+        """Changes that make a formula."""
+        wanted = self.table.formulas - right
+        for change in changes_of(self._unit, self._traces[0].kinds) if wanted else ():
+            if self._is_over():
+                return
+            try:
+                yield from self._made(change, wanted)
+            except Exception:  # whatever a change does
+                continue
+
+    def _made(self, change: Change, wanted: set[str]) -> Iterator[Found]:
+        base = self._traces[0]
+        traces = [change.run(base)]
+        for key, value in traces[0].values.items():
+            if _is_same(base.values.get(key), value):
+                continue
+            for meaning, samples in self.table.near(value, _CLOSE):
+                lines = self._unit.ancestors(key[0], change.at, change.edit.statement)
+                is_wanted = meaning.formula.name in wanted and _lead_to(meaning, key, lines)
+                if not is_wanted or not _stay(meaning, base, traces[0]):
+                    continue
+                while len(traces) < _POINTS:
+                    traces.append(change.run(self._traces[len(traces)]))
+                at = [t.values[key] for t in traces]
+                up_to = meaning.formula.up_to
+                if _same_at_all(at, samples, up_to, _CLOSE) and self._is_sure(meaning, change, key):
+                    changed = [k for k, v in traces[0].values.items() if _is_whole(k[1])
+                               and not _is_same(base.values.get(k), v)]  # fmt: skip
+                    yield Found(meaning, change.edit, change.file, _plain(key[1]), len(changed))
+                    return
+
+    def _is_sure(self, meaning: Meaning, change: Change, key: Key) -> bool:
+        """The same, of all elements and at more points."""
+        rows = list[tuple[Array, Array]]()
+        for seed in _SURE:
+            if seed not in self._sure:
+                self._sure[seed] = self._unit.run(self._unit.moved(seed))
+            was = self._sure[seed]
+            now = change.run(was)
+            value = meaning.value(was.values)
+            if value is None or not _stay(meaning, was, now):
+                return False
+            if now.values[key].shape != value.shape:
+                return False
+            rows.append((now.values[key].reshape(-1), value.reshape(-1)))
+        a, b = (np.stack([r[i] for r in rows]) for i in (0, 1))
+        if not same_up_to(a.reshape(-1), b.reshape(-1), meaning.formula.up_to, _CLOSE):
+            return False
+        spread = float(np.abs(b - b.mean(0)).max()) / float(np.abs(b).max())
+        if spread < _SPREAD or not same_up_to(
+            a.reshape(-1), b.reshape(-1), meaning.formula.up_to, _CLOSE * spread
+        ):
+            return False
+        if meaning.reduction and self._is_in_other_order(meaning):
+            return False
+        return meaning.needs_all([t.values for t in self._sure.values()])
+
+
+def _stay(meaning: Meaning, was: Trace, now: Trace) -> bool:
+    """Whether a change leaves a formula's arguments as they are."""
+    return all(_is_same(now.values.get(k, was.values[k]), was.values[k]) for k in meaning.places())
+
+
+def _lead_to(meaning: Meaning, key: Key, lines: set[int]) -> bool:
+    """Whether a formula's arguments stand on lines that lead to what may be its value, or in it."""
+    at, text = key
+    return all(
+        i in lines if i != at else not _is_whole(arg) and (_is_whole(text) or arg in text)
+        for i, arg in meaning.places()
+    )
+
+
+def _is_trivial(x: Array) -> bool:
+    """A number that makes a term vanish."""
+    return x.ndim == 0 and float(x) in (0.0, 1.0, -1.0)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a value is what a whole statement leaves."""
+    return " =" in text
+
+
+def _plain(text: str) -> str:
+    return text.split("#")[0].removesuffix(" =")
+
+
+def _plainness(text: str) -> int:
+    """0 for a name, 1 for an item or a view of it, more for what is computed."""
+    plain = _plain(text)
+    if is_name(plain):
+        return 0
+    node = ast.parse(plain, mode="eval").body
+    match node:
+        case ast.Name():
+            return 0
+        case ast.Subscript() | ast.Attribute():
+            return 1
+        case ast.Call(func=ast.Attribute(attr=attr)) if attr in _VIEWS:
+            return 1
+        case ast.Call():
+            return 2
+        case _:
+            return 3
+
+
+def _is_same(a: Array | None, b: Array | None) -> bool:
+    return a is not None and b is not None and np.array_equal(a, b, equal_nan=True)
+
+
+def _same_at_all(
+    at: Sequence[Array], samples: Sequence[Array], up_to: str, tolerance: float
+) -> bool:  # fmt: skip
+    rows = [sample(x) for x in at]
+    if any(a.shape != b.shape for a, b in zip(rows, samples, strict=True)):
+        return False
+    return same_up_to(np.concatenate(rows), np.concatenate(samples), up_to, tolerance)
