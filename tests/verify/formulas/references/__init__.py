@@ -1,0 +1,20 @@
+"""Values of rows from elsewhere: by name of the row, functions of its sample arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tests.verify.formulas.references import (
+    classification,
+    divergences,
+    likelihoods,
+    losses,
+)
+
+REFERENCES: dict[str, Callable[..., Iterable[Any]]] = {
+    **losses.REFERENCES,
+    **classification.REFERENCES,
+    **likelihoods.REFERENCES,
+    **divergences.REFERENCES,
+}
