@@ -23,12 +23,17 @@ Key: TypeAlias = tuple[int, str]
 _SAMPLES = 24
 _TRIED = 3000
 """Assignments of which the likeliest are evaluated."""
-_MOST = 240
+_MOST = 60
+_UNLIKE = 0.75
+"""How little names of arguments may say that they are these, on average."""
 _OPTIONS = 8
 _TINY = 1e-3
 _MARGIN = 0.3
 _MERE = 1e-3
-REDUCTIONS = ("", "mean", "sum", "mean -1", "sum -1", "mean 0", "sum 0", "sum -1 mean", "item 0")
+REDUCTIONS = ("", "mean", "sum", "mean -1", "sum -1", "mean 0", "sum 0", "sum -1 mean")
+"""Of rows that have one variant only; others say themselves what is in use."""
+_FEW = 3
+"""Elements of a value from which on it tells more than a scale."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,14 +108,35 @@ def _flat(made: Any) -> Iterator[Array]:
         yield np.asarray(made, np.float64)
 
 
+class _Counted(np.ndarray):
+    """An array that counts what is computed with it."""
+
+    count = 0
+
+    def __array_ufunc__(self, f: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        _Counted.count += method == "__call__"
+        plain = [np.asarray(x) if isinstance(x, _Counted) else x for x in inputs]
+        kwargs.pop("out", None)
+        made = getattr(f, method)(*plain, **kwargs)
+        return made.view(_Counted) if isinstance(made, np.ndarray) else made
+
+
+def operations(meaning: Meaning, at: Mapping[Key, Array]) -> int:
+    """How many ops make the value of a formula."""
+    args = [x.points[0] if x.key is None else at[x.key] for x in meaning.items]
+    counted = [np.atleast_1d(x).view(_Counted) if x.ndim else x for x in args]
+    _Counted.count = 0
+    for _ in islice(variants(meaning.formula, counted), meaning.variant + 1):
+        pass
+    return _Counted.count
+
+
 def reduced(x: Array, how: str) -> Array | None:
     """What losses are made of it."""
     if how == "":
         return x
     name, *rest = how.split()
     if x.ndim == 0 or (rest and x.ndim < 2):
-        return None
-    if name == "item":
         return None
     if rest == ["-1", "mean"]:
         return np.asarray(x.sum(-1).mean())
@@ -156,45 +182,59 @@ def same_up_to(a: Array, b: Array, up_to: str, tolerance: float) -> bool:
     return size > 0 and float(np.abs(x - y).max(initial=0)) <= tolerance * size
 
 
+_Group: TypeAlias = tuple[tuple[int, ...], str]
+"""The shape of values, and up to what they are compared."""
+
+
 @dataclass(eq=False)
 class Table:
     """Meanings, by the shape of their values."""
 
     points: int
-    rows: dict[tuple[tuple[int, ...], str], list[tuple[Meaning, tuple[Array, ...]]]] = field(
+    _rows: dict[_Group, list[tuple[Meaning, Array]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    _matrices: dict[tuple[tuple[int, ...], str], Array] = field(
-        default_factory=dict[tuple[tuple[int, ...], str], Array]
+    _matrices: dict[tuple[_Group, int], tuple[Array, Array]] = field(
+        default_factory=dict[tuple[_Group, int], tuple[Array, Array]]
     )
 
     def add(self, meaning: Meaning, values: Sequence[Array]) -> None:
-        """One more."""
+        """One more, with its values at all points."""
         key = (values[0].shape, meaning.formula.up_to)
-        self.rows[key].append((meaning, tuple(map(sample, values))))
+        self._rows[key].append((meaning, np.stack(list(map(sample, values)))))
 
-    def near(self, value: Array, tolerance: float) -> Iterator[tuple[Meaning, tuple[Array, ...]]]:
-        """Those whose value at the first point is this one; if that tells nothing, all."""
-        for key, rows in self.rows.items():
+    def near(self, values: Sequence[Array], tolerance: float) -> Iterator[Meaning]:
+        """Those that have these values, at the first point or at more; a number at one point tells
+        nothing if only a part of it counts."""
+        for key, rows in self._rows.items():
             shape, up_to = key
-            if shape != value.shape:
+            if any(v.shape != shape for v in values) or (values[0].size < _FEW and up_to and
+                                                         len(values) < self.points):  # fmt: skip
                 continue
-            own = normal(sample(value), up_to)
-            if up_to and value.size < 3:
-                yield from rows
-                continue
-            if key not in self._matrices:
-                first = np.stack([samples[0] for _, samples in rows])
-                self._matrices[key] = normal(first, up_to)
-            matrix = self._matrices[key]
+            own = normal(np.concatenate(list(map(sample, values))), up_to)
+            matrix, size = self._matrix(key, len(values))
             off = np.abs(matrix - own).max(-1, initial=0)
-            size = np.abs(matrix).max(-1, initial=0)
-            yield from (rows[i] for i in np.flatnonzero(off <= tolerance * size))
+            yield from (rows[i][0] for i in np.flatnonzero(off <= tolerance * size))
+
+    def _matrix(self, key: _Group, count: int) -> tuple[Array, Array]:
+        """Values of a group at some points as rows, and how much each row varies."""
+        if (key, count) not in self._matrices:
+            rows = np.stack([samples[:count].reshape(-1) for _, samples in self._rows[key]])
+            rows = normal(rows, key[1])
+            size = np.abs(rows).max(-1, initial=0)
+            self._matrices[key, count] = rows, size
+        return self._matrices[key, count]
+
+    def needs_all(self, value: Array) -> bool:
+        """Whether a value tells something only together with those at other points."""
+        return value.size < _FEW and any(
+            shape == value.shape and up_to for shape, up_to in self._rows
+        )
 
     @property
     def formulas(self) -> set[str]:
         """Names of those that have a value."""
-        return {m.formula.name for rows in self.rows.values() for m, _ in rows}
+        return {m.formula.name for rows in self._rows.values() for m, _ in rows}
 
 
 def fill(table: Table, formulas: Iterable[Formula], items: Sequence[Item]) -> Iterator[None]:
@@ -211,7 +251,7 @@ def _evaluate(table: Table, formula: Formula, choice: tuple[Item, ...], cost: fl
     if not rows[0] or any(len(r) != len(rows[0]) for r in rows):
         return
     for variant in range(len(rows[0])):
-        for how in REDUCTIONS:
+        for how in REDUCTIONS if len(rows[0]) == 1 else ("",):
             values = [reduced(r[variant], how) for r in rows]
             fine = [v for v in values if v is not None and np.isfinite(v).all()]
             if len(fine) < len(values) or len({v.shape for v in fine}) != 1:
@@ -252,7 +292,7 @@ def _choices(
             found.append((cost, len(found), chosen))
             return
         for rank, item in options[at]:
-            if any(item is c and item.key is not None for c in chosen):
+            if any(item is c for c in chosen):
                 continue
             fits = _fits(takes[at], item, chosen, takes, sizes, elementwise=elementwise)
             if fits is not None:
@@ -260,7 +300,8 @@ def _choices(
 
     choose(0, (), 0.0, {})
     found = _roles(found)
-    rows = sorted(found, key=lambda row: row[:2])[:_MOST]
+    likely = [row for row in found if row[0] <= _UNLIKE * len(takes)]
+    rows = sorted(likely, key=lambda row: row[:2])[:_MOST]
     return [(cost, chosen) for cost, _, chosen in rows]
 
 
@@ -294,7 +335,7 @@ def _is_of(a: Argument, x: Item, *, elementwise: bool) -> bool:
     if a.axes == ():
         fits = x.shape == () or (elementwise and x.key is not None)
     else:
-        fits = a.axes is None or len(a.axes) == len(x.shape)
+        fits = x.key is not None and (a.axes is None or len(a.axes) == len(x.shape))
     if a.kind == "bool":
         return fits and (x.elements == "bool" or is_mask(x.points[0]) or is_mask(1 - x.points[0]))
     if a.kind == "int":

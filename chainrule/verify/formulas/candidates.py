@@ -11,6 +11,7 @@ import ast
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import CodeType
 from typing import Any, TypeAlias, cast
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.edits import Kind
-from chainrule.verify.formulas.recording import RESULT, Activation, Step, chain, reads_of
+from chainrule.verify.formulas.recording import FILLS, RESULT, Activation, Step, chain, reads_of
 from chainrule.verify.formulas.values import (
     array_of,
     fresh,
@@ -50,9 +51,28 @@ class Line:
     writes: tuple[str, ...] = ()
     step: Step | None = None
 
+    @cached_property
+    def mutates(self) -> bool:
+        """Whether it may write into what it reads."""
+        calls = self.step is not None and bool(self.step.calls)
+        return calls or (self.statement is not None and mutates(self.statement))
+
     def has(self, name: str) -> bool:
         """Whether it gives a name a value."""
         return name in self.inputs or name in self.writes
+
+
+def mutates(statement: ast.stmt) -> bool:
+    """Whether a statement may write into what it reads, as far as its own text tells."""
+    for n in ast.walk(statement):
+        match n:
+            case ast.For() | ast.While() | ast.AugAssign() | ast.Subscript(ctx=ast.Store()):
+                return True
+            case ast.Call(func=ast.Attribute(attr=attr)) if attr in FILLS or attr.endswith("_"):
+                return True
+            case _:
+                pass
+    return False
 
 
 @dataclass(eq=False)
@@ -64,6 +84,8 @@ class Trace:
     reads: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     left: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """What each line has put in or written."""
+    is_whole: bool = True
+    """Whether kinds are noted, too."""
 
     def keep(self, key: Key, value: Any) -> None:
         """Note a value, and those of a tuple one by one."""
@@ -72,7 +94,8 @@ class Trace:
                 self.keep((key[0], f"{key[1]}#{i}"), part)
         elif is_plain(value) and (array := array_of(value)) is not None:
             self.values[key] = np.array(array)
-            self.kinds[key] = kind_of_value(value, array)
+            if self.is_whole:
+                self.kinds[key] = kind_of_value(value, array)
 
 
 @dataclass(eq=False)
@@ -101,18 +124,22 @@ class Unit:
     def rerun(self, trace: Trace, at: int, statement: ast.stmt | None) -> Trace:
         """The lines that another statement at one of them, or other code of a function that it
         calls, may concern."""
-        found, now = Trace(), dict[str, Any]()
+        found, now = Trace(is_whole=False), dict[str, Any]()
         for i, line in enumerate(self.lines[at:], at):
             for name in line.inputs:
                 now.pop(name, None)
             if line.statement is None or not (i == at or now.keys() & trace.reads[i].keys()):
                 continue
-            scope = {**self.activation.scope, **{n: fresh(x) for n, x in trace.reads[i].items()}}
-            scope.update({n: fresh(x) for n, x in now.items()})
-            changed = statement is not None and i == at
-            code = compiled(statement, self.file) if changed and statement else self._code(i)
-            if changed:  # it may read other names
-                scope.update({n: fresh(x) for n, x in self._names(trace, i).items()})
+            reads = trace.reads[i] | now
+            if statement is not None and i == at:  # it may read other names
+                known = self._names(trace, i)
+                reads |= {n: known[n] for n in reads_of(statement) if n in known}
+            is_copied = line.mutates or (i == at and statement is not None and mutates(statement))
+            scope = self.activation.scope | {
+                n: fresh(x) if is_copied else x for n, x in reads.items()
+            }
+            is_changed = statement is not None and i == at
+            code = compiled(statement, self.file) if is_changed and statement else self._code(i)
             self._execute(i, code, scope, found)
             now.update({name: scope[name] for name in line.writes if name in scope})
         return found

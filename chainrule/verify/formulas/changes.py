@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import gc
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -31,20 +32,47 @@ class Change:
     """The line of the program that it concerns first."""
     edit: Edit
     file: str
-    function: FunctionType | None = None
-    code: CodeType | None = None
-    """Of a function that the line calls, as it is then."""
+    inner: Inner | None = None
+    """The function that the line calls, if it stands there."""
+
+    @property
+    def cost(self) -> float:
+        """What is likelier comes first."""
+        return self.edit.cost + (0.0 if self.inner is None else _LATER)
+
+    @cached_property
+    def _code(self) -> CodeType | None:
+        return None if self.inner is None else self.inner.code_with(self.edit)
 
     def run(self, trace: Trace) -> Trace:
         """What it changes of a run; whatever the changed code raises."""
-        if self.function is None or self.code is None:
+        if self.inner is None:
             return self.unit.rerun(trace, self.at, self.edit.statement)
-        old = self.function.__code__
+        if self._code is None:
+            return Trace()
+        function = self.inner.function
+        old = function.__code__
         try:
-            self.function.__code__ = self.code
+            function.__code__ = self._code
             return self.unit.rerun(trace, self.at, None)
         finally:
-            self.function.__code__ = old
+            function.__code__ = old
+
+
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """A function that a program calls, and a statement of it."""
+
+    function: FunctionType
+    node: ast.FunctionDef | ast.Lambda
+    part: ast.stmt | ast.expr
+
+    def code_with(self, edit: Edit) -> CodeType | None:
+        """Its code with another statement, for the same closure."""
+        new = edit.statement
+        is_lambda = isinstance(self.node, ast.Lambda) and isinstance(new, ast.Expr)
+        piece = new.value if is_lambda and isinstance(new, ast.Expr) else new
+        return _code_with(self.function, with_node(self.node, self.part, piece))
 
 
 def changes_of(unit: Unit, kinds: Mapping[Key, Kind]) -> list[Change]:
@@ -57,7 +85,7 @@ def changes_of(unit: Unit, kinds: Mapping[Key, Kind]) -> list[Change]:
         found += [Change(unit, at, e, unit.file) for e in edits(line.statement, reach)]
         for call in line.step.calls if line.step is not None else ():
             found += _inner(unit, at, call)
-    return sorted(found, key=lambda c: c.edit.cost)
+    return sorted(found, key=lambda c: c.cost)
 
 
 def _reach(unit: Unit, kinds: Mapping[Key, Kind], at: int) -> Reach:
@@ -99,13 +127,8 @@ def _inner(unit: Unit, at: int, call: Activation) -> Iterator[Change]:
     body = [node.body] if isinstance(node, ast.Lambda) else node.body
     for part in body:
         statement = part if isinstance(part, ast.stmt) else ast.copy_location(ast.Expr(part), part)
-        for edit in edits(statement, reach):
-            new = edit.statement
-            piece = new.value if isinstance(node, ast.Lambda) and isinstance(new, ast.Expr) else new
-            code = _code_with(function, with_node(node, part, piece))
-            if code is not None:
-                later = replace(edit, cost=edit.cost + _LATER)
-                yield Change(unit, at, later, call.file, function, code)
+        inner = Inner(function, node, part)
+        yield from (Change(unit, at, e, call.file, inner) for e in edits(statement, reach))
 
 
 def _note(names: dict[str, Kind], name: str, value: Any) -> None:

@@ -11,6 +11,7 @@ import ast
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from typing import TypeAlias, TypeVar, cast
 
@@ -39,6 +40,8 @@ _ALONG = frozenset({
     "max", "min", "flip", "argmax", "argmin", "var", "std", "amax", "amin", "diff", "roll",
 })  # fmt: skip
 _MOST_NAMES = 8
+_LATE = 4
+"""Names given last, which may be factors of any kind."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ class Kind:
     most: float = float("inf")
     is_whole: bool = False
     """Whether it is made of counts, some of them more than 1."""
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it is a whole number of Python's, as indices and sizes are."""
+        return self.library == "number" and self.elements == "int"
 
     @property
     def is_share(self) -> bool:
@@ -76,29 +84,39 @@ class Reach:
         return self.names.get(text) or self.kinds.get(text)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Edit:
     """A change of one node of a statement."""
 
     cost: float
     line: int
-    before: str
-    after: str
-    """Of the node."""
-    statement: ast.stmt
-    """As it is then."""
+    root: ast.stmt
+    node: ast.AST
+    made: ast.AST
+    """What stands in its place."""
+
+    @cached_property
+    def before(self) -> str:
+        """The node."""
+        return ast.unparse(self.node)
+
+    @cached_property
+    def after(self) -> str:
+        """What it becomes."""
+        return ast.unparse(self.made)
+
+    @cached_property
+    def statement(self) -> ast.stmt:
+        """The statement as it is then."""
+        return with_node(self.root, self.node, self.made)
 
 
 def edits(statement: ast.stmt, reach: Reach) -> Iterator[Edit]:
     """Changes of a statement, in the order of its text."""
     for node in ast.walk(statement):
-        before = ast.unparse(node)
+        line = getattr(node, "lineno", statement.lineno)
         for cost, made in meant(node, reach):
-            if (after := ast.unparse(made)) != before:
-                yield Edit(
-                    cost, getattr(node, "lineno", statement.lineno), before, after,
-                    with_node(statement, node, made),
-                )  # fmt: skip
+            yield Edit(cost, line, statement, node, made)
     yield from _exchanged(statement, reach)
 
 
@@ -143,14 +161,13 @@ def _exchanged(statement: ast.stmt, reach: Reach) -> Iterator[Edit]:
             for n in ast.walk(made):
                 if isinstance(n, ast.Name) and n.id in (a, b):
                     n.id = b if n.id == a else a
-            new = with_node(statement, part, made)
-            yield Edit(1.8, statement.lineno, ast.unparse(part), ast.unparse(made), new)
+            yield Edit(1.8, statement.lineno, statement, part, made)
 
 
 def _alike(a: Kind, b: Kind) -> bool:
     """Whether one may have been taken for the other."""
     same = a.shape == b.shape or (len(a.shape) == len(b.shape) and 1 in (*a.shape, *b.shape))
-    return same and (a.elements == b.elements or not a.shape)
+    return same and a.elements == b.elements
 
 
 def meant(node: ast.AST, reach: Reach) -> Meant:
@@ -325,7 +342,7 @@ def names(node: ast.AST, reach: Reach) -> Meant:
 def wraps(node: ast.AST, reach: Reach) -> Meant:
     """A function more: a square, a root, a sign, `1 - x`, a clamp."""
     kind = reach.kind(node) if _is_value(node) else None
-    if kind is None or kind.library == "list" or kind.elements == "bool":
+    if kind is None or kind.library == "list" or kind.elements == "bool" or kind.is_index:
         return
     x = cast("ast.expr", node)
     one, two = ast.Constant(1), ast.Constant(2)
@@ -393,16 +410,21 @@ def _clamped(x: ast.expr, kind: Kind, reach: Reach) -> ast.expr:
 def factors(node: ast.AST, reach: Reach) -> Meant:
     """A factor, a divisor or an exponent more, of a name in reach."""
     kind = reach.kind(node) if _is_value(node) else None
-    if kind is None or kind.library == "list":
+    if kind is None or kind.library == "list" or kind.elements == "bool" or kind.is_index:
         return
     x, text = cast("ast.expr", node), ast.unparse(node)
+    late = list(reach.names)[-_LATE:]
     for name, other in reach.names.items():
-        goes = not kind.shape or _goes_into(other.shape, kind.shape)
+        if other.shape and name not in late and not (other.is_share or other.is_whole):
+            continue
+        goes = _goes_into(other.shape, kind.shape) or (other.is_whole and not kind.shape)
         if name == text or other.library == "list" or not goes:
             continue
         by = expression_named(name)
         if other.is_whole:
             yield 3.5, ast.BinOp(x, ast.Pow(), by)
+        if not _goes_into(other.shape, kind.shape):
+            continue
         yield 3.5, ast.BinOp(x, ast.Mult(), by)
         yield 3.6, ast.BinOp(x, ast.Div(), by)
         if other.is_share:

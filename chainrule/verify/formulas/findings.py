@@ -38,31 +38,39 @@ def search(
         formulas: Of which its words speak.
         is_over: Whether there is no time left.
     """
-    searches, right = list[Search](), set[str]()
-    for activation in _ordered(activations, formulas):
+    searches, right = list[tuple[float, Search]](), set[str]()
+    for cost, activation in _ordered(activations, formulas):
         if is_over():
             break
         unit = unit_of(activation)
-        if sum(line.statement is not None for line in unit.lines) == 0:
-            continue
-        made = Search(unit, formulas, is_over)
-        right |= made.right()
-        searches.append(made)
-    found = [row for each in searches for row in each.edited(right)]
-    likely = [row for row in found if row.meaning.cost <= _UNLIKE]
-    return [_finding(row) for row in sorted(likely, key=lambda row: row.rank)[:1]]
+        if any(line.statement is not None for line in unit.lines):
+            made = Search(unit, formulas, is_over)
+            right |= made.right()
+            searches.append((cost, made))
+    rows = [(cost + c.cost, i, n, c) for i, (cost, s) in enumerate(searches)
+            for n, c in enumerate(s.changes(right))]  # fmt: skip
+    found = list[Found]()
+    for _, i, _, change in sorted(rows, key=lambda row: row[:3]):
+        if is_over():
+            break
+        row = searches[i][1].made_by(change, right)
+        if row is not None and row.meaning.cost <= _UNLIKE:
+            found.append(row)
+    return [_finding(row) for row in sorted(found, key=lambda row: row.rank)[:1]]
 
 
-def _ordered(activations: Sequence[Activation], formulas: Sequence[Formula]) -> list[Activation]:
-    """One run of each function, those first that have more of the words."""
-    last = {a.code: a for a in activations}
-
-    def words(a: Activation) -> int:
-        known = words_in(a.node)
-        return -sum(speaks_of(f, known) for f in formulas)
-
-    inner = [a for a in last.values() if not isinstance(a.node, ast.Module)]
-    return sorted(inner, key=words) + [a for a in last.values() if a not in inner]
+def _ordered(
+    activations: Sequence[Activation], formulas: Sequence[Formula]
+) -> list[tuple[float, Activation]]:
+    """One run of each function, those first in which the words occur; what it costs others that
+    they do not."""
+    rows = list[tuple[float, Activation]]()
+    for activation in {a.code: a for a in activations}.values():
+        is_whole = isinstance(activation.node, ast.Module)
+        known = set[str]() if is_whole else words_in(activation.node)
+        is_spoken = any(speaks_of(f, known) for f in formulas)
+        rows.append((0.0 if is_spoken else 1.0 + is_whole, activation))
+    return sorted(rows, key=lambda row: row[0])
 
 
 def _finding(found: Found) -> Finding:

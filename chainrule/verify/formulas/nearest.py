@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chainrule.engine.op import Array
-from chainrule.verify.formulas.assignments import Item, Meaning, Table, fill, same_up_to, sample
+from chainrule.verify.formulas.assignments import Item, Meaning, Table, fill, operations, same_up_to
 from chainrule.verify.formulas.candidates import Key, Trace, Unit, literals_of
 from chainrule.verify.formulas.changes import Change, changes_of, is_name
 from chainrule.verify.formulas.edits import Edit
@@ -24,6 +24,8 @@ _POINTS = 3
 """At which values are looked up; more to be sure."""
 _SURE = (11, 12, 13)
 _CLOSE = 1e-4
+_LEAST = 3
+"""Ops of a formula: nearly all is a change away from less."""
 _RIGHT = 1e-3
 """Up to which a value is that of a formula already."""
 _RIGHT_NUMBER = 1e-5
@@ -48,11 +50,14 @@ class Found:
     """Of the value that is it then."""
     changed: int
     """Values of statements that the change makes others."""
+    is_negative: bool
+    """Whether it is less the formula, where that is the same."""
 
     @property
     def rank(self) -> tuple[float, ...]:
         """The least is the likeliest."""
-        worth = (round(self.meaning.cost, 1), self.meaning.reduction != "", self.changed)
+        meaning = self.meaning
+        worth = (round(meaning.cost, 1), meaning.reduction != "", self.is_negative, self.changed)
         return (*map(float, worth), self.edit.cost)
 
 
@@ -82,7 +87,7 @@ class Search:
         """What may be arguments, the plainest first; of equal ones the first."""
         known = list[Item]()
         base = self._traces[0]
-        for key, x in sorted(base.values.items(), key=lambda row: _plainness(row[0][1])):
+        for key, x in sorted(base.values.items(), key=lambda row: _rank(row[0][1])):
             points = [t.values.get(key) for t in self._traces]
             rows = tuple([p for p in points if p is not None and p.shape == x.shape])
             is_late = _plainness(key[1]) > _COMPUTED or _plain(key[1]).startswith("return")
@@ -95,29 +100,25 @@ class Search:
             yield Item(None, str(n), (np.asarray(n),), "float")
 
     def right(self) -> set[str]:
-        """Formulas that the program computes as it is."""
+        """Formulas that the program computes as it is: here, where values are as they may be, or at
+        all points."""
         found = set[str]()
         for key, value in self._traces[0].values.items():
             if is_name(key[1]):
                 continue  # what is given is no result
-            for meaning, samples in self.table.near(value, _RIGHT):
-                name = meaning.formula.name
-                if name not in found and self._is_right(key, value, meaning, samples):
-                    found.add(name)
+            at = [t.values[key] for t in self._traces if key in t.values]
+            tolerance = _RIGHT if value.size > 2 else _RIGHT_NUMBER
+            near = [*self.table.near([value], tolerance)]
+            near += [*self.table.near(at, tolerance)] if len(at) == _POINTS else []
+            for meaning in near:
+                if meaning.formula.name not in found and self._is_value(meaning, key):
+                    found.add(meaning.formula.name)
         return found
 
-    def _is_right(self, key: Key, value: Array, meaning: Meaning, samples: Sequence[Array]) -> bool:
-        """Here, where values are as they may be, or at all points."""
-        up_to, is_number = meaning.formula.up_to, value.size < 3
-        tolerance = _RIGHT_NUMBER if is_number else _RIGHT
-        here = same_up_to(sample(value), samples[0], up_to, tolerance)
-        if not here or (up_to and is_number):
-            at = [t.values[key] for t in self._traces if key in t.values]
-            if len(at) != _POINTS or not _same_at_all(at, samples, up_to, tolerance):
-                return False
-        return _lead_to(meaning, key, self._unit.ancestors(key[0])) and not (
-            meaning.reduction and self._is_in_other_order(meaning)
-        )
+    def _is_value(self, meaning: Meaning, key: Key) -> bool:
+        """Whether it comes of the formula's arguments, and stands where it belongs."""
+        leads = _lead_to(meaning, key, self._unit.ancestors(key[0]))
+        return leads and not (meaning.reduction and self._is_in_other_order(meaning))
 
     def _is_in_other_order(self, meaning: Meaning) -> bool:
         """Whether a value has the elements of a formula's, and not where they belong."""
@@ -131,36 +132,38 @@ class Search:
             if whole is not None
         )
 
-    def edited(self, right: set[str]) -> Iterator[Found]:
-        """Changes that make a formula."""
-        wanted = self.table.formulas - right
-        for change in changes_of(self._unit, self._traces[0].kinds) if wanted else ():
-            if self._is_over():
-                return
-            try:
-                yield from self._made(change, wanted)
-            except Exception:  # whatever a change does
-                continue
+    def changes(self, right: set[str]) -> list[Change]:
+        """What may make a formula, the likeliest first."""
+        is_any = self.table.formulas - right
+        return changes_of(self._unit, self._traces[0].kinds) if is_any else []
+
+    def made_by(self, change: Change, right: set[str]) -> Found | None:
+        """The formula that a change makes; none of those that are right."""
+        try:
+            return next(self._made(change, self.table.formulas - right), None)
+        except Exception:  # whatever a change does
+            return None
 
     def _made(self, change: Change, wanted: set[str]) -> Iterator[Found]:
-        base = self._traces[0]
-        traces = [change.run(base)]
-        for key, value in traces[0].values.items():
-            if _is_same(base.values.get(key), value):
+        base, traces = self._traces[0], [change.run(self._traces[0])]
+        new = {k: v for k, v in traces[0].values.items() if not _is_same(base.values.get(k), v)}
+        for key, value in new.items():
+            if not self.table.needs_all(value) and not any(
+                True for _ in self.table.near([value], _CLOSE)
+            ):
                 continue
-            for meaning, samples in self.table.near(value, _CLOSE):
+            while len(traces) < _POINTS:
+                traces.append(change.run(self._traces[len(traces)]))
+            at = [t.values[key] for t in traces if key in t.values]
+            for meaning in self.table.near(at, _CLOSE) if len(at) == _POINTS else ():
                 lines = self._unit.ancestors(key[0], change.at, change.edit.statement)
                 is_wanted = meaning.formula.name in wanted and _lead_to(meaning, key, lines)
-                if not is_wanted or not _stay(meaning, base, traces[0]):
-                    continue
-                while len(traces) < _POINTS:
-                    traces.append(change.run(self._traces[len(traces)]))
-                at = [t.values[key] for t in traces]
-                up_to = meaning.formula.up_to
-                if _same_at_all(at, samples, up_to, _CLOSE) and self._is_sure(meaning, change, key):
-                    changed = [k for k, v in traces[0].values.items() if _is_whole(k[1])
-                               and not _is_same(base.values.get(k), v)]  # fmt: skip
-                    yield Found(meaning, change.edit, change.file, _plain(key[1]), len(changed))
+                is_kept = is_wanted and _stay(meaning, base, traces[0])
+                if is_kept and self._is_sure(meaning, change, key):
+                    count = sum(_is_whole(text) for _, text in new)
+                    own = meaning.value(base.values)
+                    less = own is not None and float((own * value).sum()) < 0
+                    yield Found(meaning, change.edit, change.file, _plain(key[1]), count, less)
                     return
 
     def _is_sure(self, meaning: Meaning, change: Change, key: Key) -> bool:
@@ -187,7 +190,8 @@ class Search:
             return False
         if meaning.reduction and self._is_in_other_order(meaning):
             return False
-        return meaning.needs_all([t.values for t in self._sure.values()])
+        points = [t.values for t in self._sure.values()]
+        return operations(meaning, points[0]) >= _LEAST and meaning.needs_all(points)
 
 
 def _stay(meaning: Meaning, was: Trace, now: Trace) -> bool:
@@ -218,6 +222,11 @@ def _plain(text: str) -> str:
     return text.split("#")[0].removesuffix(" =")
 
 
+def _rank(text: str) -> float:
+    """Which of equal values is the better argument: what has a name of its own."""
+    return _plainness(text) + (0.5 if "#" in text else 0.0)
+
+
 def _plainness(text: str) -> int:
     """0 for a name, 1 for an item or a view of it, more for what is computed."""
     plain = _plain(text)
@@ -239,12 +248,3 @@ def _plainness(text: str) -> int:
 
 def _is_same(a: Array | None, b: Array | None) -> bool:
     return a is not None and b is not None and np.array_equal(a, b, equal_nan=True)
-
-
-def _same_at_all(
-    at: Sequence[Array], samples: Sequence[Array], up_to: str, tolerance: float
-) -> bool:  # fmt: skip
-    rows = [sample(x) for x in at]
-    if any(a.shape != b.shape for a, b in zip(rows, samples, strict=True)):
-        return False
-    return same_up_to(np.concatenate(rows), np.concatenate(samples), up_to, tolerance)

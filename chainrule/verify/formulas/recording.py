@@ -21,7 +21,8 @@ Code: TypeAlias = ast.Module | ast.FunctionDef | ast.Lambda
 RESULT = "return"
 """What a function returns stands under this name, which no variable has."""
 _TRAINS = frozenset({"backward", "step", "zero_grad"})
-_FILLS = frozenset({"append", "insert", "extend", "appendleft", "reverse"})
+FILLS = frozenset({"append", "insert", "extend", "appendleft", "reverse"})
+"""Methods that write into what they are called on, besides those that end in `_`."""
 _ACTIVATIONS = 2
 """Calls of one function that are kept."""
 _STEPS = 400
@@ -277,7 +278,7 @@ def stores_of(statement: ast.stmt) -> list[str]:
                 found.append(chain(n))
             case ast.Subscript(ctx=ast.Store(), value=value):
                 found.append(chain(n) or chain(value))
-            case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in _FILLS or (
+            case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in FILLS or (
                 attr.endswith("_") and not attr.endswith("__")
             ):
                 found.append(chain(value))

@@ -68,6 +68,7 @@ class _Copy:
     def start(self) -> None:
         """Record from now on."""
         fork.before_end(self.end)
+        _close_door()
         for frame in with_callers(user_frame()):
             self._recording.follow(frame)
         sys.settrace(self._recording.call)
@@ -79,6 +80,7 @@ class _Copy:
     def end(self) -> None:
         """Search what was recorded, and send what was found."""
         sys.settrace(None)
+        _close_door()
         watch = Stopwatch()
         torch = sys.modules.get("torch")
         if torch is not None:
@@ -86,6 +88,13 @@ class _Copy:
             torch.set_grad_enabled(False)
         over = lambda: watch.is_over(_SEARCHES)  # noqa: E731
         fork.send(search(self._recording.activations, self._formulas, over))
+
+
+def _close_door() -> None:
+    """Nobody looks at calls of PyTorch's any more."""
+    door = sys.modules.get("chainrule.verify.pytorch.door")
+    if door is not None:
+        door.close()
 
 
 @final
