@@ -91,7 +91,7 @@ def _jensen_shannon(p: Array, q: Array, eps: float) -> Iterator[Array]:
     m = 0.5 * (p + q)
     for a, b in zip(_shares(p, m, eps), _shares(q, m, eps), strict=True):
         yield from reductions(a + b)
-        yield np.sqrt(0.5 * (a + b).sum(axis=-1))
+        yield np.sqrt(0.5 * np.abs((a + b).sum(axis=-1)))
 
 
 def _jensen_shannon_logits(logits: Array, other_logits: Array) -> Iterator[Array]:
