@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice, pairwise
 from typing import Any, TypeAlias
 
@@ -30,6 +31,8 @@ _OPTIONS = 8
 _TINY = 1e-3
 _MARGIN = 0.3
 _MERE = 1e-3
+_LEAST = 3
+"""Ops of a formula: nearly all is a change away from less."""
 REDUCTIONS = ("", "mean", "sum", "mean -1", "sum -1", "mean 0", "sum 0", "sum -1 mean")
 """Of rows that have one variant only; others say themselves what is in use."""
 _FEW = 3
@@ -38,13 +41,21 @@ _FEW = 3
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """A value of a program that may be an argument."""
+    """A value of a program that may be an argument; `is_squared`: or its square, where it is a
+    share."""
 
     key: Key | None
     """None for a number of the text."""
     text: str
     points: tuple[Array, ...]
     elements: str
+    is_squared: bool = False
+
+    def at(self, values: Mapping[Key, Array]) -> Array:
+        """At a point, if it is there."""
+        if self.key is None:
+            return self.points[0]
+        return values[self.key] ** 2 if self.is_squared else values[self.key]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -82,7 +93,7 @@ class Meaning:
     def value(self, at: Mapping[Key, Array]) -> Array | None:
         """At another point."""
         try:
-            args = [x.points[0] if x.key is None else at[x.key] for x in self.items]
+            args = [x.at(at) for x in self.items]
         except KeyError:
             return None
         rows = list(islice(variants(self.formula, args), self.variant + 1))
@@ -121,14 +132,16 @@ class _Counted(np.ndarray):
         return made.view(_Counted) if isinstance(made, np.ndarray) else made
 
 
-def operations(meaning: Meaning, at: Mapping[Key, Array]) -> int:
-    """How many ops make the value of a formula."""
-    args = [x.points[0] if x.key is None else at[x.key] for x in meaning.items]
-    counted = [np.atleast_1d(x).view(_Counted) if x.ndim else x for x in args]
+def is_trivial(meaning: Meaning, at: Mapping[Key, Array]) -> bool:
+    """Whether a formula takes element by element fewer than three ops."""
+    if any(a.axes for a in arguments(meaning.formula)):
+        return False
+    args = [x.at(at) for x in meaning.items]
+    counted = [x.view(_Counted) if x.ndim else x for x in args]
     _Counted.count = 0
-    for _ in islice(variants(meaning.formula, counted), meaning.variant + 1):
+    for _ in islice(variants(meaning.formula, counted), 1):
         pass
-    return _Counted.count
+    return _Counted.count < _LEAST
 
 
 def reduced(x: Array, how: str) -> Array | None:
@@ -201,6 +214,8 @@ class Table:
     def add(self, meaning: Meaning, values: Sequence[Array]) -> None:
         """One more, with its values at all points."""
         key = (values[0].shape, meaning.formula.up_to)
+        if values[0].size == 0:
+            return
         self._rows[key].append((meaning, np.stack(list(map(sample, values)))))
 
     def near(self, values: Sequence[Array], tolerance: float) -> Iterator[Meaning]:
@@ -212,17 +227,22 @@ class Table:
                                                          len(values) < self.points):  # fmt: skip
                 continue
             own = normal(np.concatenate(list(map(sample, values))), up_to)
-            matrix, size = self._matrix(key, len(values))
-            off = np.abs(matrix - own).max(-1, initial=0)
-            yield from (rows[i][0] for i in np.flatnonzero(off <= tolerance * size))
+            matrix, order = self._matrix(key, len(values))
+            if not np.isfinite(own).all():
+                continue
+            off = tolerance * float(np.abs(own).max(initial=0))
+            first, last = np.searchsorted(matrix[:, 0], (own[0] - off, own[0] + off))
+            fits = np.abs(matrix[first:last] - own).max(-1, initial=0) <= off
+            yield from (rows[order[first + i]][0] for i in np.flatnonzero(fits))
 
     def _matrix(self, key: _Group, count: int) -> tuple[Array, Array]:
-        """Values of a group at some points as rows, and how much each row varies."""
+        """Values of a group at some points as rows, sorted by their first elements, and the order
+        in which they were."""
         if (key, count) not in self._matrices:
             rows = np.stack([samples[:count].reshape(-1) for _, samples in self._rows[key]])
             rows = normal(rows, key[1])
-            size = np.abs(rows).max(-1, initial=0)
-            self._matrices[key, count] = rows, size
+            order = np.argsort(rows[:, 0])
+            self._matrices[key, count] = rows[order], order
         return self._matrices[key, count]
 
     def needs_all(self, value: Array) -> bool:
@@ -231,7 +251,7 @@ class Table:
             shape == value.shape and up_to for shape, up_to in self._rows
         )
 
-    @property
+    @cached_property
     def formulas(self) -> set[str]:
         """Names of those that have a value."""
         return {m.formula.name for rows in self._rows.values() for m, _ in rows}
@@ -372,7 +392,11 @@ def _fits(
                 return None
         return sizes
     found = dict(sizes)
-    for letter, length in zip(a.axes, x.shape, strict=True):
-        if found.setdefault(letter, length) != length:
+    for axis, length in zip(a.axes, x.shape, strict=True):
+        letter, _, more = axis.partition("+")
+        size = length - int(more or 0)
+        if letter.isdigit() and int(letter) != length:
+            return None
+        if found.setdefault(letter, size) != size:
             return None
     return found

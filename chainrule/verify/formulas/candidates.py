@@ -51,6 +51,11 @@ class Line:
     writes: tuple[str, ...] = ()
     step: Step | None = None
 
+    @property
+    def is_loop(self) -> bool:
+        """Whether it runs statements many times."""
+        return isinstance(self.statement, _LOOPS)
+
     @cached_property
     def mutates(self) -> bool:
         """Whether it may write into what it reads."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.verify.formulas.candidates import Key, Trace, Unit, kind_of_value
 from chainrule.verify.formulas.edits import Edit, Kind, Reach, edits, with_node
-from chainrule.verify.formulas.recording import Activation
+from chainrule.verify.formulas.recording import Activation, loads_of
 from chainrule.verify.formulas.values import array_of, is_plain
 
 _LONG = 40
@@ -82,10 +82,22 @@ def changes_of(unit: Unit, kinds: Mapping[Key, Kind]) -> list[Change]:
         if line.statement is None:
             continue
         reach = _reach(unit, kinds, at)
-        found += [Change(unit, at, e, unit.file) for e in edits(line.statement, reach)]
+        for edit in edits(line.statement, reach):
+            if not _forgets(edit, reach):
+                found.append(Change(unit, at, edit, unit.file))
         for call in line.step.calls if line.step is not None else ():
             found += _inner(unit, at, call)
     return sorted(found, key=lambda c: c.cost)
+
+
+def _forgets(edit: Edit, reach: Reach) -> bool:
+    """Whether a change leaves out a value that the program has put in, and takes no other one: who
+    did so knew of it."""
+    old, new = (set(loads_of(n)) & reach.names.keys() for n in (edit.node, edit.made))
+    if not old - new or new - old:
+        return False
+    before, after = (set(loads_of(n)) for n in (edit.root, edit.statement))
+    return bool((before - after) & old)
 
 
 def _reach(unit: Unit, kinds: Mapping[Key, Kind], at: int) -> Reach:

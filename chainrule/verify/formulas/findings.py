@@ -11,7 +11,7 @@ from chainrule.verify.formulas.candidates import unit_of
 from chainrule.verify.formulas.formula import Formula
 from chainrule.verify.formulas.nearest import Found, Search
 from chainrule.verify.formulas.recording import Activation
-from chainrule.verify.formulas.words import speaks_of, words_in
+from chainrule.verify.formulas.words import speaks_of, words_in, words_of
 from chainrule.verify.place import Place
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.source import Edit, line_as
@@ -39,14 +39,15 @@ def search(
         is_over: Whether there is no time left.
     """
     searches, right = list[tuple[float, Search]](), set[str]()
-    for cost, activation in _ordered(activations, formulas):
-        if is_over():
-            break
+    for activation in {a.code: a for a in activations}.values():
+        own = _spoken_by(activation, formulas)
+        if not own or is_over():
+            continue
         unit = unit_of(activation)
         if any(line.statement is not None for line in unit.lines):
-            made = Search(unit, formulas, is_over)
+            made = Search(unit, own, is_over)
             right |= made.right()
-            searches.append((cost, made))
+            searches.append((float(isinstance(activation.node, ast.Module)), made))
     rows = [(cost + c.cost, i, n, c) for i, (cost, s) in enumerate(searches)
             for n, c in enumerate(s.changes(right))]  # fmt: skip
     found = list[Found]()
@@ -59,18 +60,11 @@ def search(
     return [_finding(row) for row in sorted(found, key=lambda row: row.rank)[:1]]
 
 
-def _ordered(
-    activations: Sequence[Activation], formulas: Sequence[Formula]
-) -> list[tuple[float, Activation]]:
-    """One run of each function, those first in which the words occur; what it costs others that
-    they do not."""
-    rows = list[tuple[float, Activation]]()
-    for activation in {a.code: a for a in activations}.values():
-        is_whole = isinstance(activation.node, ast.Module)
-        known = set[str]() if is_whole else words_in(activation.node)
-        is_spoken = any(speaks_of(f, known) for f in formulas)
-        rows.append((0.0 if is_spoken else 1.0 + is_whole, activation))
-    return sorted(rows, key=lambda row: row[0])
+def _spoken_by(activation: Activation, formulas: Sequence[Formula]) -> list[Formula]:
+    """Those of which a function's own text speaks, or its name and that of its class."""
+    words = words_in(activation.node)
+    words |= set(words_of(activation.code.co_qualname.replace(".", "_")))
+    return [f for f in formulas if speaks_of(f, words)]
 
 
 def _finding(found: Found) -> Finding:

@@ -14,22 +14,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chainrule.engine.op import Array
-from chainrule.verify.formulas.assignments import Item, Meaning, Table, fill, operations, same_up_to
+from chainrule.verify.formulas.assignments import Item, Meaning, Table, fill, is_trivial, same_up_to
 from chainrule.verify.formulas.candidates import Key, Trace, Unit, literals_of
 from chainrule.verify.formulas.changes import Change, changes_of, is_name
 from chainrule.verify.formulas.edits import Edit
 from chainrule.verify.formulas.formula import Formula
+from chainrule.verify.stopwatch import interrupted_after
 
 _POINTS = 3
 """At which values are looked up; more to be sure."""
 _SURE = (11, 12, 13)
 _CLOSE = 1e-4
-_LEAST = 3
-"""Ops of a formula: nearly all is a change away from less."""
 _RIGHT = 1e-3
 """Up to which a value is that of a formula already."""
 _RIGHT_NUMBER = 1e-5
 _ITEMS = 26
+_SECONDS = 0.25
+"""Of a change."""
 _SPREAD = 1e-3
 """By which a formula's value differs between points, at least."""
 _COMPUTED = 2
@@ -57,8 +58,8 @@ class Found:
     def rank(self) -> tuple[float, ...]:
         """The least is the likeliest."""
         meaning = self.meaning
-        worth = (round(meaning.cost, 1), meaning.reduction != "", self.is_negative, self.changed)
-        return (*map(float, worth), self.edit.cost)
+        worth = (round(meaning.cost, 1), -len(meaning.items), meaning.reduction != "")
+        return (*map(float, worth), self.is_negative, self.changed, self.edit.cost)
 
 
 class Search:
@@ -77,6 +78,7 @@ class Search:
         self._is_over = is_over
         self._traces = [unit.run(unit.moved(i) if i else {}) for i in range(_POINTS)]
         self._sure: dict[int, Trace] = {}
+        self._trivial: dict[int, bool] = {}
         self.items = list(self._items())
         self.table = Table(_POINTS)
         for _ in fill(self.table, formulas, self.items):
@@ -96,6 +98,11 @@ class Search:
             if not any(all(map(np.array_equal, k.points, rows)) for k in known):
                 known.append(Item(key, _plain(key[1]), rows, base.kinds[key].elements))
         yield from known[:_ITEMS]
+        for x in known[:_ITEMS]:
+            least, most = (min(map(np.min, x.points)), max(map(np.max, x.points)))
+            if x.elements == "float" and 0 <= least < most <= 1:
+                squares = tuple([p**2 for p in x.points])
+                yield replace(x, text=f"{x.text} ** 2", points=squares, is_squared=True)
         for n in literals_of(self._unit.lines):
             yield Item(None, str(n), (np.asarray(n),), "float")
 
@@ -104,8 +111,9 @@ class Search:
         all points."""
         found = set[str]()
         for key, value in self._traces[0].values.items():
-            if is_name(key[1]):
-                continue  # what is given is no result
+            is_passing = value.size == 1 and self._unit.lines[key[0]].is_loop
+            if is_name(key[1]) or is_passing:
+                continue  # what is given is no result, nor what a loop hands on
             at = [t.values[key] for t in self._traces if key in t.values]
             tolerance = _RIGHT if value.size > 2 else _RIGHT_NUMBER
             near = [*self.table.near([value], tolerance)]
@@ -140,7 +148,8 @@ class Search:
     def made_by(self, change: Change, right: set[str]) -> Found | None:
         """The formula that a change makes; none of those that are right."""
         try:
-            return next(self._made(change, self.table.formulas - right), None)
+            with interrupted_after(_SECONDS):
+                return next(self._made(change, self.table.formulas - right), None)
         except Exception:  # whatever a change does
             return None
 
@@ -168,6 +177,10 @@ class Search:
 
     def _is_sure(self, meaning: Meaning, change: Change, key: Key) -> bool:
         """The same, of all elements and at more points."""
+        if id(meaning) not in self._trivial:
+            self._trivial[id(meaning)] = is_trivial(meaning, self._traces[0].values)
+        if self._trivial[id(meaning)]:
+            return False
         rows = list[tuple[Array, Array]]()
         for seed in _SURE:
             if seed not in self._sure:
@@ -190,8 +203,7 @@ class Search:
             return False
         if meaning.reduction and self._is_in_other_order(meaning):
             return False
-        points = [t.values for t in self._sure.values()]
-        return operations(meaning, points[0]) >= _LEAST and meaning.needs_all(points)
+        return meaning.needs_all([t.values for t in self._sure.values()])
 
 
 def _stay(meaning: Meaning, was: Trace, now: Trace) -> bool:

@@ -258,15 +258,16 @@ def chain(node: ast.AST) -> str:
 
 def reads_of(statement: ast.stmt) -> list[str]:
     """Names that a statement reads, dotted ones too, and what it writes into."""
-    return list(dict.fromkeys([*_loads(statement), *stores_of(statement)]))
+    return list(dict.fromkeys([*loads_of(statement), *stores_of(statement)]))
 
 
-def _loads(node: ast.AST) -> Iterator[str]:
+def loads_of(node: ast.AST) -> Iterator[str]:
+    """Names that a node reads, dotted ones too."""
     is_read = not isinstance(getattr(node, "ctx", None), ast.Store)
     if is_read and isinstance(node, ast.expr) and (text := chain(node)):
         yield text
     for child in ast.iter_child_nodes(node):
-        yield from _loads(child)
+        yield from loads_of(child)
 
 
 def stores_of(statement: ast.stmt) -> list[str]:

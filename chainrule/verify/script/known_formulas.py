@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from time import process_time
 from types import FrameType
 from typing import final
 
@@ -81,13 +82,16 @@ class _Copy:
         """Search what was recorded, and send what was found."""
         sys.settrace(None)
         _close_door()
-        watch = Stopwatch()
         torch = sys.modules.get("torch")
         if torch is not None:
             torch.set_default_dtype(torch.float64)
             torch.set_grad_enabled(False)
-        over = lambda: watch.is_over(_SEARCHES)  # noqa: E731
-        fork.send(search(self._recording.activations, self._formulas, over))
+        begun = process_time()
+
+        def is_over() -> bool:
+            return process_time() - begun > _SEARCHES
+
+        fork.send(search(self._recording.activations, self._formulas, is_over))
 
 
 def _close_door() -> None:
