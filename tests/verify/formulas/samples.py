@@ -68,7 +68,7 @@ _POSITIVE = """
 _UNIT = """
     probability target quantile quantiles smoothing average rho expectile alpha activations beta
     share gamma lam tau decay momentum damping clip previous_bar first last t uniform
-    discounts margin real_probability fake_probability pixels
+    discounts real_probability fake_probability pixels
 """
 _SHARES = "p q shares rank supply demand next_probability policy prior"
 _DEFINITE = "covariance cov other_cov kernel process_covariance noise_covariance"
@@ -85,6 +85,7 @@ NAMED: dict[str, Callable[[Rng, Shape], Any]] = {
     "box": _boxes,
     "adjacency": _graph,
     "alpha_bar": _falling,
+    "margin": lambda rng, shape: rng.uniform(0.05, 2.5, shape),
     "most": lambda rng, shape: rng.uniform(4, 9, shape),
     "edge": lambda rng, shape: rng.uniform(0.01, 0.1, shape),
     "floor": lambda rng, shape: rng.uniform(0.05, 0.2, shape),

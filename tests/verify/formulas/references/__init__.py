@@ -7,9 +7,17 @@ from typing import Any
 
 from tests.verify.formulas.references import (
     classification,
+    contrastive,
+    diffusion,
     divergences,
+    flows,
+    layers,
     likelihoods,
     losses,
+    numerics,
+    rewards,
+    schedules,
+    spaces,
 )
 
 REFERENCES: dict[str, Callable[..., Iterable[Any]]] = {
@@ -17,4 +25,12 @@ REFERENCES: dict[str, Callable[..., Iterable[Any]]] = {
     **classification.REFERENCES,
     **likelihoods.REFERENCES,
     **divergences.REFERENCES,
+    **contrastive.REFERENCES,
+    **diffusion.REFERENCES,
+    **flows.REFERENCES,
+    **rewards.REFERENCES,
+    **schedules.REFERENCES,
+    **layers.REFERENCES,
+    **spaces.REFERENCES,
+    **numerics.REFERENCES,
 }
