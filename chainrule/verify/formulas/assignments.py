@@ -277,17 +277,22 @@ def _evaluate(table: Table, formula: Formula, choice: tuple[Item, ...], cost: fl
             if len(fine) < len(values) or len({v.shape for v in fine}) != 1:
                 continue
             moves = not np.array_equal(fine[0], fine[1])
-            if moves and not any(_is_one_of(x, fine, how) for x in choice):
+            if moves and not any(_is_one_of(x, fine, how, formula.up_to) for x in choice):
                 table.add(Meaning(formula, choice, variant, how, cost), fine)
 
 
-def _is_one_of(x: Item, values: Sequence[Array], how: str) -> bool:
+def _is_one_of(x: Item, values: Sequence[Array], how: str, up_to: str) -> bool:
     """Whether values are nothing but those of an argument."""
     if x.key is None:
         return False
     whole = [reduced(p, how) for p in x.points]
-    return all(w is not None and w.shape == v.shape and _near(w, v)
-               for w, v in zip(whole, values, strict=True))  # fmt: skip
+    if any(w is None or w.shape != v.shape for w, v in zip(whole, values, strict=True)):
+        return False
+    return all(
+        same_up_to(sample(w), sample(v), up_to if v.size >= _FEW else "", _MERE)
+        for w, v in zip(whole, values, strict=True)
+        if w is not None
+    )
 
 
 def _near(a: Array, b: Array) -> bool:

@@ -83,21 +83,22 @@ def changes_of(unit: Unit, kinds: Mapping[Key, Kind]) -> list[Change]:
             continue
         reach = _reach(unit, kinds, at)
         for edit in edits(line.statement, reach):
-            if not _forgets(edit, reach):
+            if not _forgets(unit, at, edit, reach):
                 found.append(Change(unit, at, edit, unit.file))
         for call in line.step.calls if line.step is not None else ():
             found += _inner(unit, at, call)
     return sorted(found, key=lambda c: c.cost)
 
 
-def _forgets(edit: Edit, reach: Reach) -> bool:
-    """Whether a change leaves out a value that the program has put in, and takes no other one: who
-    did so knew of it."""
+def _forgets(unit: Unit, at: int, edit: Edit, reach: Reach) -> bool:
+    """Whether a change leaves out a value that the program has put in, and takes no other one; or
+    one that nothing else reads: who has put it in knew of it."""
     old, new = (set(loads_of(n)) & reach.names.keys() for n in (edit.node, edit.made))
-    if not old - new or new - old:
+    if not old - new:
         return False
-    before, after = (set(loads_of(n)) for n in (edit.root, edit.statement))
-    return bool((before - after) & old)
+    gone = old - set(loads_of(edit.statement))
+    others = [x.step.reads.keys() for i, x in enumerate(unit.lines) if i > at and x.step]
+    return bool(gone) and (not new - old or not any(gone & names for names in others))
 
 
 def _reach(unit: Unit, kinds: Mapping[Key, Kind], at: int) -> Reach:

@@ -19,6 +19,8 @@ from chainrule.verify.formulas.candidates import Key, Trace, Unit, literals_of
 from chainrule.verify.formulas.changes import Change, changes_of, is_name
 from chainrule.verify.formulas.edits import Edit
 from chainrule.verify.formulas.formula import Formula
+from chainrule.verify.formulas.values import is_mask
+from chainrule.verify.formulas.words import speaks_of, words_of
 from chainrule.verify.stopwatch import interrupted_after
 
 _POINTS = 3
@@ -31,6 +33,8 @@ _RIGHT_NUMBER = 1e-5
 _ITEMS = 26
 _SECONDS = 0.25
 """Of a change."""
+_UNLIKE = 0.55
+"""How little names of arguments may say that they are a formula's, on average."""
 _SPREAD = 1e-3
 """By which a formula's value differs between points, at least."""
 _COMPUTED = 2
@@ -53,13 +57,15 @@ class Found:
     """Values of statements that the change makes others."""
     is_negative: bool
     """Whether it is less the formula, where that is the same."""
+    is_spoken: bool
+    """Whether the name of the value, or of the function, speaks of the formula."""
 
     @property
     def rank(self) -> tuple[float, ...]:
         """The least is the likeliest."""
         meaning = self.meaning
-        worth = (round(meaning.cost, 1), -len(meaning.items), meaning.reduction != "")
-        return (*map(float, worth), self.is_negative, self.changed, self.edit.cost)
+        worth = (not self.is_spoken, round(meaning.cost, 1), -len(meaning.items), self.is_negative)
+        return (*map(float, worth), meaning.reduction != "", self.changed, self.edit.cost)
 
 
 class Search:
@@ -79,6 +85,8 @@ class Search:
         self._traces = [unit.run(unit.moved(i) if i else {}) for i in range(_POINTS)]
         self._sure: dict[int, Trace] = {}
         self._trivial: dict[int, bool] = {}
+        self._right: set[Key] = set()
+        """Values that are those of formulas as it is."""
         self.items = list(self._items())
         self.table = Table(_POINTS)
         for _ in fill(self.table, formulas, self.items):
@@ -100,7 +108,7 @@ class Search:
         yield from known[:_ITEMS]
         for x in known[:_ITEMS]:
             least, most = (min(map(np.min, x.points)), max(map(np.max, x.points)))
-            if x.elements == "float" and 0 <= least < most <= 1:
+            if x.elements == "float" and 0 <= least < most <= 1 and not is_mask(x.points[0]):
                 squares = tuple([p**2 for p in x.points])
                 yield replace(x, text=f"{x.text} ** 2", points=squares, is_squared=True)
         for n in literals_of(self._unit.lines):
@@ -119,8 +127,11 @@ class Search:
             near = [*self.table.near([value], tolerance)]
             near += [*self.table.near(at, tolerance)] if len(at) == _POINTS else []
             for meaning in near:
-                if meaning.formula.name not in found and self._is_value(meaning, key):
+                if (meaning.formula.name not in found or key not in self._right) and (
+                    self._is_value(meaning, key)
+                ):
                     found.add(meaning.formula.name)
+                    self._right.add(key)
         return found
 
     def _is_value(self, meaning: Meaning, key: Key) -> bool:
@@ -149,13 +160,16 @@ class Search:
         """The formula that a change makes; none of those that are right."""
         try:
             with interrupted_after(_SECONDS):
-                return next(self._made(change, self.table.formulas - right), None)
+                found = list(self._made(change, self.table.formulas - right))
+                return min(found, key=lambda each: each.rank, default=None)
         except Exception:  # whatever a change does
             return None
 
     def _made(self, change: Change, wanted: set[str]) -> Iterator[Found]:
         base, traces = self._traces[0], [change.run(self._traces[0])]
         new = {k: v for k, v in traces[0].values.items() if not _is_same(base.values.get(k), v)}
+        if self._right & new.keys():
+            return  # what is right is left as it is
         for key, value in new.items():
             if not self.table.needs_all(value) and not any(
                 True for _ in self.table.near([value], _CLOSE)
@@ -166,14 +180,24 @@ class Search:
             at = [t.values[key] for t in traces if key in t.values]
             for meaning in self.table.near(at, _CLOSE) if len(at) == _POINTS else ():
                 lines = self._unit.ancestors(key[0], change.at, change.edit.statement)
-                is_wanted = meaning.formula.name in wanted and _lead_to(meaning, key, lines)
+                is_wanted = meaning.formula.name in wanted and meaning.cost <= _UNLIKE
+                is_wanted = is_wanted and _lead_to(meaning, key, lines)
                 is_kept = is_wanted and _stay(meaning, base, traces[0])
                 if is_kept and self._is_sure(meaning, change, key):
                     count = sum(_is_whole(text) for _, text in new)
                     own = meaning.value(base.values)
                     less = own is not None and float((own * value).sum()) < 0
-                    yield Found(meaning, change.edit, change.file, _plain(key[1]), count, less)
-                    return
+                    is_spoken = speaks_of(meaning.formula, self._words(key))
+                    yield Found(
+                        meaning, change.edit, change.file, _plain(key[1]), count, less, is_spoken
+                    )
+
+    def _words(self, key: Key) -> set[str]:
+        """Of the names of a value and of its function."""
+        line = self._unit.lines[key[0]]
+        names = [*line.writes, *self._unit.activation.code.co_qualname.split(".")]
+        found = [w for name in names for w in (*words_of(name), "".join(words_of(name)))]
+        return set(found)
 
     def _is_sure(self, meaning: Meaning, change: Change, key: Key) -> bool:
         """The same, of all elements and at more points."""
@@ -215,7 +239,9 @@ def _lead_to(meaning: Meaning, key: Key, lines: set[int]) -> bool:
     """Whether a formula's arguments stand on lines that lead to what may be its value, or in it."""
     at, text = key
     return all(
-        i in lines if i != at else not _is_whole(arg) and (_is_whole(text) or arg in text)
+        i in lines
+        if i != at
+        else not _is_whole(arg) and arg != text and (_is_whole(text) or arg in text)
         for i, arg in meaning.places()
     )
 

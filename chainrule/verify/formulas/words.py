@@ -46,6 +46,15 @@ def words_of(name: str) -> list[str]:
     return [w.lower() for w in _WORD.findall(name)]
 
 
+def _parts(name: str) -> list[str]:
+    """The same; `logvar` as log and var, too."""
+    found = list[str]()
+    for word in words_of(name):
+        rest = word.removeprefix("log")
+        found += ["log", rest] if rest and rest != word and rest in ROLES else [word]
+    return found
+
+
 def words_in(tree: ast.AST) -> set[str]:
     """Words of all identifiers of a file, and these identifiers as one word each."""
     found = set[str]()
@@ -86,13 +95,13 @@ def speaks_of(formula: Formula, words: Iterable[str]) -> bool:
 
 
 def unlikeness(one: str, other: str) -> float:
-    """How little two names say the same, from 0 to 1."""
-    ours, theirs = words_of(one), words_of(other)
+    """How little two names say the same, from 0 to 1: the first one is a formula's."""
+    ours, theirs = _parts(one), _parts(other)
     if ours == theirs:
         return 0.0
-    if "".join(ours) == "".join(theirs):
-        return 0.1
-    return min([_unlike(a, b) for a in ours for b in theirs], default=1.0)
+    rows = [min([_unlike(a, b) for b in theirs], default=1.0) for a in ours]
+    more = any(w == "log" for w in theirs) and "log" not in ours
+    return min(1.0, sum(rows) / max(len(rows), 1) + 0.5 * more) if rows else 1.0
 
 
 def _unlike(a: str, b: str) -> float:

@@ -13,15 +13,14 @@ from types import FrameType
 from typing import final
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.formulas.findings import WHAT, search, spoken_of
 from chainrule.verify.formulas.formula import Formula
 from chainrule.verify.formulas.recording import Recording
-from chainrule.verify.formulas.table import FORMULAS
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.script.byhand import code_hooks
 from chainrule.verify.script.byhand.code_hooks import TURNS
 from chainrule.verify.script.clock import Steps
+from chainrule.verify.script.formula_findings import WHAT, search, spoken_of
 from chainrule.verify.script.sandbox import fork
 from chainrule.verify.script.sandbox.fork import LostError
 from chainrule.verify.stopwatch import Stopwatch
@@ -39,6 +38,8 @@ _AT = 2
 
 def _look(silence: Callable[[], None]) -> tuple[list[Finding], list[Skipped]]:
     """What is wrong with the formulas of the running script; in the copy, it goes on."""
+    from chainrule.verify.formulas.table import FORMULAS  # of which there are many
+
     files = users_files()
     formulas = spoken_of(files, FORMULAS)
     if not formulas:

@@ -18,8 +18,6 @@ from chainrule.verify.training.text.source import Edit, line_as
 from chainrule.verify.trees import tree_of_file
 
 WHAT = "known formulas"
-_UNLIKE = 0.55
-"""How little names of arguments may say that they are a formula's, on average."""
 
 
 def spoken_of(files: Sequence[str], formulas: Sequence[Formula]) -> list[Formula]:
@@ -55,7 +53,7 @@ def search(
         if is_over():
             break
         row = searches[i][1].made_by(change, right)
-        if row is not None and row.meaning.cost <= _UNLIKE:
+        if row is not None:
             found.append(row)
     return [_finding(row) for row in sorted(found, key=lambda row: row.rank)[:1]]
 
