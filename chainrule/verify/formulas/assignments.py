@@ -30,6 +30,7 @@ _UNLIKE = 0.75
 _OPTIONS = 8
 _TINY = 1e-3
 _MARGIN = 0.3
+_FOREIGN = 0.8
 _MERE = 1e-3
 _LEAST = 3
 """Ops of a formula: nearly all is a change away from less."""
@@ -73,6 +74,13 @@ class Meaning:
     reduction: str
     cost: float = 0.0
     """How little the names of its arguments say so, on average."""
+
+    @cached_property
+    def is_named(self) -> bool:
+        """Whether names say it of nearly all of its arguments."""
+        takes = arguments(self.formula)
+        unlike = [_unlikeness(a.name, x) for a, x in zip(takes, self.items, strict=True)]
+        return sum(u > _FOREIGN for u in unlike) <= len(unlike) // 3
 
     def needs_all(self, points: Sequence[Mapping[Key, Array]]) -> bool:
         """Whether each argument makes a difference, where others stay as they are."""
@@ -372,7 +380,9 @@ def _unlikeness(name: str, x: Item) -> float:
     """0 for a name that says the same, more for others; numbers of the text last."""
     if x.key is None:
         return 0.3 if name.startswith("eps") else 0.7
-    return unlikeness(name, x.text) + (0.0 if x.text.isidentifier() else 0.05)
+    own = unlikeness(name, x.text) + (0.0 if x.text.isidentifier() else 0.05)
+    is_odd = own > _MARGIN and x.elements == "float" and is_mask(x.points[0])
+    return own + 0.5 * is_odd
 
 
 def _fits(

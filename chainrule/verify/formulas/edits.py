@@ -336,7 +336,7 @@ def names(node: ast.AST, reach: Reach) -> Meant:
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in reach.names:
         kind = reach.names[node.id]
         others = [n for n, k in reach.names.items() if n != node.id and _alike(kind, k)]
-        yield from ((2.6, expression_named(n)) for n in others[-_MOST_NAMES:])
+        yield from ((2.7, expression_named(n)) for n in others[-_MOST_NAMES:])
 
 
 def wraps(node: ast.AST, reach: Reach) -> Meant:
@@ -371,7 +371,7 @@ def pairs(node: ast.AST, reach: Reach) -> Meant:
         wrapped = [dict(_by_name(wraps(x, reach))) for x in (node.left, node.right)]
         for name in wrapped[0].keys() & wrapped[1].keys():
             left, right = (w[name] for w in wrapped)
-            yield 2.7, ast.BinOp(cast("ast.expr", left), node.op, cast("ast.expr", right))
+            yield 2.5, ast.BinOp(cast("ast.expr", left), node.op, cast("ast.expr", right))
 
 
 def _by_name(made: Meant) -> Iterator[tuple[str, ast.AST]]:

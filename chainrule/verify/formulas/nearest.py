@@ -181,6 +181,7 @@ class Search:
             for meaning in self.table.near(at, _CLOSE) if len(at) == _POINTS else ():
                 lines = self._unit.ancestors(key[0], change.at, change.edit.statement)
                 is_wanted = meaning.formula.name in wanted and meaning.cost <= _UNLIKE
+                is_wanted = is_wanted and meaning.is_named
                 is_wanted = is_wanted and _lead_to(meaning, key, lines)
                 is_kept = is_wanted and _stay(meaning, base, traces[0])
                 if is_kept and self._is_sure(meaning, change, key):

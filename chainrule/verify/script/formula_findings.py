@@ -11,6 +11,7 @@ from chainrule.verify.formulas.candidates import unit_of
 from chainrule.verify.formulas.formula import Formula
 from chainrule.verify.formulas.nearest import Found, Search
 from chainrule.verify.formulas.recording import Activation
+from chainrule.verify.formulas.shortening import shortened
 from chainrule.verify.formulas.words import speaks_of, words_in, words_of
 from chainrule.verify.place import Place
 from chainrule.verify.training.rules.finding import finding
@@ -18,6 +19,10 @@ from chainrule.verify.training.text.source import Edit, line_as
 from chainrule.verify.trees import tree_of_file
 
 WHAT = "known formulas"
+_MORE = 1.0
+"""What a change may cost more than the first one that has been found."""
+_ELSEWHERE = 1.5
+"""What it costs a change that no name of its function speaks of a formula."""
 
 
 def spoken_of(files: Sequence[str], formulas: Sequence[Formula]) -> list[Formula]:
@@ -43,18 +48,22 @@ def search(
             continue
         unit = unit_of(activation)
         if any(line.statement is not None for line in unit.lines):
-            made = Search(unit, own, is_over)
+            made = Search(shortened(unit), own, is_over)
             right |= made.right()
-            searches.append((float(isinstance(activation.node, ast.Module)), made))
+            named = set(words_of(activation.code.co_qualname.replace(".", "_")))
+            is_named = any(speaks_of(f, named) for f in own)
+            searches.append((_ELSEWHERE * (not is_named), made))
     rows = [(cost + c.cost, i, n, c) for i, (cost, s) in enumerate(searches)
             for n, c in enumerate(s.changes(right))]  # fmt: skip
     found = list[Found]()
-    for _, i, _, change in sorted(rows, key=lambda row: row[:3]):
-        if is_over():
+    limit = float("inf")
+    for cost, i, _, change in sorted(rows, key=lambda row: row[:3]):
+        if is_over() or cost > limit:
             break
         row = searches[i][1].made_by(change, right)
         if row is not None:
             found.append(row)
+            limit = min(limit, cost + _MORE)
     return [_finding(row) for row in sorted(found, key=lambda row: row.rank)[:1]]
 
 
