@@ -8,7 +8,6 @@ it left is an input. Each value on the way is told, by the text of its expressio
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,8 +17,9 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from chainrule.engine.op import Array
-from chainrule.verify.formulas.edits import Kind
-from chainrule.verify.formulas.recording import FILLS, RESULT, Activation, Step, chain, reads_of
+from chainrule.verify.formulas.kinds import Kind
+from chainrule.verify.formulas.recording import FILLS, Activation, Step, reads_of
+from chainrule.verify.formulas.telling import LOOPS, TELL, compiled, renamed
 from chainrule.verify.formulas.values import (
     array_of,
     fresh,
@@ -34,12 +34,9 @@ from chainrule.verify.stopwatch import interrupted_after
 
 Key: TypeAlias = tuple[int, str]
 """The number of a line of a program, and the text of an expression or a name there."""
-_TELL = "__chainrule_value__"
 _SECONDS = 0.3
 """Of a statement that is run again."""
 _FAITHFUL = 2e-4
-_SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)
-_LOOPS = (ast.For, ast.While)
 
 
 @dataclass(eq=False)
@@ -54,7 +51,7 @@ class Line:
     @property
     def is_loop(self) -> bool:
         """Whether it runs statements many times."""
-        return isinstance(self.statement, _LOOPS)
+        return isinstance(self.statement, LOOPS)
 
     @cached_property
     def mutates(self) -> bool:
@@ -182,7 +179,7 @@ class Unit:
             found.keep((at, text), value)
             return value
 
-        scope[_TELL] = tell
+        scope[TELL] = tell
         exec(code, scope)
         for name in self.lines[at].writes:
             found.keep((at, f"{name} ="), scope.get(name))
@@ -255,7 +252,7 @@ def _is_faithful(unit: Unit, step: Step, statement: ast.stmt) -> bool:
     plain = [n for n, x in step.writes.items() if _is_kept(x)]
     if not plain or len(plain) < len(step.writes):
         return False
-    scope = {**unit.activation.scope, _TELL: lambda _, x: x}
+    scope = {**unit.activation.scope, TELL: lambda _, x: x}
     scope.update({n: fresh(wide(x)) for n, x in step.reads.items()})
     try:
         with interrupted_after(_SECONDS):
@@ -275,70 +272,6 @@ def _is_distribution(x: Any) -> bool:
 
 def _is_again(a: Any, b: Any) -> bool:
     return same(a, b, _FAITHFUL) or (_is_distribution(b) and type(a) is type(b))
-
-
-def renamed(step: Step) -> ast.stmt | None:
-    """A statement with names for dotted ways to values, `self.gamma` for one; None of what is not
-    run again. What is returned is given a name."""
-    statement = step.statement
-    if not isinstance(statement, (*_SIMPLE, *_LOOPS)) or not step.writes:
-        return None
-    made = _Renamed(step.reads.keys() | step.writes.keys()).visit(copy.deepcopy(statement))
-    if isinstance(made, ast.Return):
-        if made.value is None:
-            return None
-        target = ast.Name(RESULT, ast.Store())
-        made = ast.copy_location(ast.Assign([target], made.value), made)
-    return ast.fix_missing_locations(made)
-
-
-class _Renamed(ast.NodeTransformer):
-    """Puts a name in the place of each dotted way that was read."""
-
-    def __init__(self, names: set[str]) -> None:
-        self._names = names
-
-    def visit_Attribute(self, node: ast.Attribute) -> Any:
-        """`self.gamma`."""
-        return self._name(node)
-
-    def visit_Subscript(self, node: ast.Subscript) -> Any:
-        """`batch['r']`."""
-        return self._name(node)
-
-    def _name(self, node: ast.Attribute | ast.Subscript) -> Any:
-        text = chain(node)
-        if text in self._names:
-            return ast.copy_location(ast.Name(text, node.ctx), node)
-        return self.generic_visit(node)
-
-
-def compiled(statement: ast.stmt, file: str) -> CodeType:
-    """A statement whose expressions tell their values."""
-    made = _Telling().visit(copy.deepcopy(statement))
-    module = ast.Module([ast.fix_missing_locations(made)], [])
-    return compile(module, file, "exec", dont_inherit=True)
-
-
-class _Telling(ast.NodeTransformer):
-    """Wraps expressions in calls that tell their values; none of those that run many times."""
-
-    def generic_visit(self, node: ast.AST) -> Any:
-        """An expression, once what is in it is wrapped."""
-        if isinstance(node, ast.For | ast.While | ast.Lambda | ast.ListComp | ast.GeneratorExp):
-            return node
-        if isinstance(node, ast.DictComp | ast.SetComp | ast.JoinedStr):
-            return node
-        text = ast.unparse(node) if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call) else ""
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-            text = ast.unparse(node)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-            text = ast.unparse(node) if node.attr in ("T", "mT") else ""
-        made = super().generic_visit(node)
-        if not text:
-            return made
-        args = [ast.Constant(text), made]
-        return ast.copy_location(ast.Call(ast.Name(_TELL, ast.Load()), args, []), node)
 
 
 def literals_of(lines: Sequence[Line]) -> list[float]:

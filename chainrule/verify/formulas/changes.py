@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.formulas.candidates import Key, Trace, Unit, kind_of_value
-from chainrule.verify.formulas.edits import Edit, Kind, Reach, edits, with_node
+from chainrule.verify.formulas.edits import Edit, edits, with_node
+from chainrule.verify.formulas.kinds import Kind, Reach
 from chainrule.verify.formulas.recording import Activation, loads_of
 from chainrule.verify.formulas.values import array_of, is_plain
 

@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chainrule.engine.op import Array
-from chainrule.verify.formulas.assignments import Item, Meaning, Table, fill, is_trivial, same_up_to
+from chainrule.verify.formulas.assignments import fill
 from chainrule.verify.formulas.candidates import Key, Trace, Unit, literals_of
 from chainrule.verify.formulas.changes import Change, changes_of, is_name
 from chainrule.verify.formulas.edits import Edit
 from chainrule.verify.formulas.formula import Formula
+from chainrule.verify.formulas.lookup import Table, same_up_to
+from chainrule.verify.formulas.meanings import Item, Meaning, is_trivial
 from chainrule.verify.formulas.values import is_mask
 from chainrule.verify.formulas.words import speaks_of, words_of
 from chainrule.verify.stopwatch import interrupted_after
