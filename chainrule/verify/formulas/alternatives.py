@@ -163,7 +163,8 @@ def places(node: ast.AST, reach: Reach | None = None) -> Meant:
     match node:
         case ast.Subscript(value=value, slice=ast.Slice(lower=lower, upper=upper, step=None)):
             for a, b in (("1", None), (None, "-1"), (None, None)):
-                new = ast.Slice(a and expression(a), b and expression(b))
+                ends = [None if end is None else expression(end) for end in (a, b)]
+                new = ast.Slice(*ends)
                 yield 2.0, ast.Subscript(value, new, node.ctx)
             del lower, upper
         case ast.Subscript(value=value, slice=ast.Slice(step=ast.expr())):

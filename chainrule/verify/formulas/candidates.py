@@ -252,7 +252,7 @@ def _is_faithful(unit: Unit, step: Step, statement: ast.stmt) -> bool:
     plain = [n for n, x in step.writes.items() if _is_kept(x)]
     if not plain or len(plain) < len(step.writes):
         return False
-    scope = {**unit.activation.scope, TELL: lambda _, x: x}
+    scope: dict[str, Any] = {**unit.activation.scope, TELL: _tell_nobody}
     scope.update({n: fresh(wide(x)) for n, x in step.reads.items()})
     try:
         with interrupted_after(_SECONDS):
@@ -260,6 +260,10 @@ def _is_faithful(unit: Unit, step: Step, statement: ast.stmt) -> bool:
     except Exception:  # whatever the user's code raises
         return False
     return all(_is_again(scope.get(n), step.writes[n]) for n in plain)
+
+
+def _tell_nobody(_: str, value: Any) -> Any:
+    return value
 
 
 def _is_kept(x: Any) -> bool:

@@ -51,7 +51,7 @@ class Change:
             return self.unit.rerun(trace, self.at, self.edit.statement)
         if self._code is None:
             return Trace()
-        function = self.inner.function
+        function: Any = self.inner.function
         old = function.__code__
         try:
             function.__code__ = self._code
@@ -64,7 +64,7 @@ class Change:
 class Inner:
     """A function that a program calls, and a statement of it."""
 
-    function: FunctionType
+    function: Any
     node: ast.FunctionDef | ast.Lambda
     part: ast.stmt | ast.expr
 
@@ -150,14 +150,14 @@ def _note(names: dict[str, Kind], name: str, value: Any) -> None:
         names[name] = kind_of_value(value, array)
 
 
-def _function_of(code: CodeType) -> FunctionType | None:
-    found = [f for f in gc.get_referrers(code) if isinstance(f, FunctionType)]
+def _function_of(code: CodeType) -> Any:
+    found: list[Any] = [f for f in gc.get_referrers(code) if isinstance(f, FunctionType)]
     return found[0] if found else None
 
 
-def _code_with(function: FunctionType, node: ast.AST) -> CodeType | None:
+def _code_with(function: Any, node: ast.AST) -> CodeType | None:
     """The code of a function with another text, for the same closure."""
-    old = function.__code__
+    old: CodeType = function.__code__
     if isinstance(node, ast.FunctionDef):
         inner: ast.stmt = ast.FunctionDef(
             node.name, node.args, node.body, [], node.returns, lineno=node.lineno, col_offset=0

@@ -69,7 +69,12 @@ _KINDS: tuple[Callable[[ast.AST, Reach], Meant], ...] = (
 
 def with_node(root: T, old: ast.AST, new: ast.AST) -> T:
     """A copy of a tree with another node in the place of one."""
-    made = _Put(old, new).visit(root) if old is not root else copy.deepcopy(new)
+    if old is not root:
+        return cast("T", ast.fix_missing_locations(_Put(old, new).visit(root)))
+    made = copy.deepcopy(new)
+    for n in ast.walk(made):
+        if not hasattr(n, "end_lineno"):
+            ast.copy_location(n, old)
     return cast("T", ast.fix_missing_locations(made))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, pairwise
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -105,7 +105,7 @@ def variants(formula: Formula, args: Sequence[Array]) -> Iterator[Array]:
 
 def _flat(made: Any) -> Iterator[Array]:
     if isinstance(made, tuple) or hasattr(made, "__next__"):
-        for each in made:
+        for each in cast("Iterator[Any]", made):
             yield from _flat(each)
     else:
         yield np.asarray(made, np.float64)

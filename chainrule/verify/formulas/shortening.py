@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -48,15 +48,19 @@ def _part(inputs: Mapping[str, Any], length: int, part: slice) -> dict[str, Any]
     return {name: _cut(x, length, part) for name, x in inputs.items()}
 
 
-def _cut(x: Any, length: int, part: slice) -> Any:
+def _cut(value: Any, length: int, part: slice) -> Any:
     """A value without the other cases, along all axes that have so many."""
+    x: Any = value
     if isinstance(x, tuple):
-        return tuple([_cut(i, length, part) for i in x])
+        return tuple([_cut(i, length, part) for i in cast("tuple[Any, ...]", x)])
     if isinstance(x, list):
-        return x[part] if len(x) == length else x
+        items = cast("list[Any]", x)
+        return items[part] if len(items) == length else items
     array = _array(x)
     if array is None or not hasattr(x, "shape") or length not in array.shape:
         return x
     index = tuple([part if n == length else slice(None) for n in array.shape])
-    made = x[index]
-    return made.copy() if isinstance(made, np.ndarray) else made.clone()
+    made: Any = x[index]
+    if isinstance(made, np.ndarray):
+        return cast("Array", made).copy()
+    return made.clone()

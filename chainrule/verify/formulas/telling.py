@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 from chainrule.verify.formulas.recording import RESULT, Step, chain
 
@@ -72,8 +72,8 @@ class _Telling(ast.NodeTransformer):
             text = ast.unparse(node)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             text = ast.unparse(node) if node.attr in ("T", "mT") else ""
-        made = super().generic_visit(node)
+        made: Any = super().generic_visit(node)
         if not text:
             return made
-        args = [ast.Constant(text), made]
+        args = [ast.Constant(text), cast("ast.expr", made)]
         return ast.copy_location(ast.Call(ast.Name(TELL, ast.Load()), args, []), node)

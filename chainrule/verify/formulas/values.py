@@ -25,6 +25,11 @@ _TINY = 1e-3
 _NEAR = 1e-6
 
 
+def _numpy(x: Any) -> Any:
+    """An array of NumPy's; None if it is none."""
+    return cast("Any", x) if isinstance(x, np.ndarray) else None
+
+
 def _is_tensor(x: Any) -> bool:
     torch: Any = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
@@ -46,8 +51,8 @@ def is_plain(x: Any, deep: int = 3) -> bool:
         return True
     if _is_tensor(x):
         return x.layout is _strided() and 0 < x.numel() <= MOST
-    if isinstance(x, np.ndarray):
-        return x.dtype.kind in "fiub" and 0 < x.size <= MOST
+    if (array := _numpy(x)) is not None:
+        return array.dtype.kind in "fiub" and 0 < array.size <= MOST
     if isinstance(x, list | tuple | deque):
         items = cast("Sequence[Any]", x)
         return deep > 0 and len(items) <= _LONG and all(is_plain(i, deep - 1) for i in items)
@@ -58,15 +63,20 @@ def _strided() -> Any:
     return sys.modules["torch"].strided
 
 
-def fresh(x: Any) -> Any:
+def fresh(value: Any) -> Any:
     """A copy of what a run may write into; anything else as it is."""
+    x: Any = value
     if _is_tensor(x):
         return x.detach().clone() if is_plain(x) else x
-    if isinstance(x, np.ndarray):
-        return cast("Array", x).copy() if is_plain(x) else cast("Any", x)
-    if isinstance(x, list | tuple | deque) and len(cast("Sequence[Any]", x)) <= _LONG:
-        return _rebuilt(x, fresh)
-    return x
+    if (array := _numpy(x)) is not None:
+        return array.copy() if is_plain(x) else array
+    items = _items(x)
+    return x if items is None or len(items) > _LONG else _rebuilt(items, fresh)
+
+
+def _items(value: Any) -> Any:
+    """A list, a tuple or their like; None of anything else."""
+    return cast("Any", value) if isinstance(value, list | tuple | deque) else None
 
 
 def _rebuilt(x: Any, of: Callable[[Any], Any]) -> Any:
@@ -79,17 +89,17 @@ def _rebuilt(x: Any, of: Callable[[Any], Any]) -> Any:
     return tuple(items) if isinstance(x, tuple) else items
 
 
-def wide(x: Any) -> Any:
+def wide(value: Any) -> Any:
     """The same with the precision of differences."""
+    x: Any = value
     if _is_tensor(x):
         return x.detach().double() if x.is_floating_point() and is_plain(x) else x
-    if isinstance(x, np.ndarray) and x.dtype.kind == "f":
-        return cast("Array", x).astype(np.float64)
+    if (array := _numpy(x)) is not None:
+        return array.astype(np.float64) if array.dtype.kind == "f" else array
     if isinstance(x, np.floating):
         return np.float64(x)
-    if isinstance(x, list | tuple | deque) and len(cast("Sequence[Any]", x)) <= _LONG:
-        return _rebuilt(x, wide)
-    return x
+    items = _items(x)
+    return x if items is None or len(items) > _LONG else _rebuilt(items, wide)
 
 
 def array_of(x: Any) -> Array | None:
@@ -99,8 +109,8 @@ def array_of(x: Any) -> Array | None:
             return np.asarray(x.detach().double().cpu().numpy())
         if _is_native(x):
             return np.asarray(x.detach().numpy(), np.float64)
-        if isinstance(x, np.ndarray):
-            return x.astype(np.float64) if x.dtype.kind in "fiub" else None
+        if (array := _numpy(x)) is not None:
+            return array.astype(np.float64) if array.dtype.kind in "fiub" else None
         if is_number(x) or isinstance(x, bool):
             return np.asarray(float(x))
         if isinstance(x, list | deque) and len(cast("Sequence[Any]", x)) and is_plain(x):
@@ -112,10 +122,11 @@ def array_of(x: Any) -> Array | None:
     return None
 
 
-def kind_of(x: Any) -> str:
+def kind_of(value: Any) -> str:
     """Of what its elements are: "float", "int", or "bool" where all are 0 and 1."""
-    if isinstance(x, list | deque | tuple) and len(cast("Sequence[Any]", x)):
-        kinds = {kind_of(i) for i in cast("Sequence[Any]", x)}
+    x: Any = value
+    if items := _items(x):
+        kinds = {kind_of(i) for i in items}
         return "float" if "float" in kinds else next(iter(sorted(kinds, reverse=True)))
     if isinstance(x, bool) or str(getattr(x, "dtype", "")).endswith("bool"):
         return "bool"
@@ -139,22 +150,19 @@ def same(a: Any, b: Any, rtol: float = 1e-5) -> bool:
     return x.shape == y.shape and bool(np.allclose(x, y, rtol=rtol, atol=1e-7, equal_nan=True))
 
 
-def moved(x: Any, random: np.random.Generator) -> Any:
+def moved(value: Any, random: np.random.Generator) -> Any:
     """Another value of its kind; itself where there is no other."""
+    x: Any = value
     if isinstance(x, bool) or (is_number(x) and not isinstance(x, float)):
         return x
     if isinstance(x, float):
         return float(_moved_floats(np.asarray(x), random)) if abs(x) > _TINY else x
-    if isinstance(x, list | deque) and is_plain(x) and (array := array_of(x)) is not None:
-        if array.ndim == 1 and array.size and all(map(is_number, cast("list[Any]", x))):
-            new = _moved_array(array, kind_of(x), random)
-            kinds = [int if isinstance(i, int) else float for i in cast("list[Any]", x)]
-            new_items = [kind(v) for kind, v in zip(kinds, new, strict=True)]
-            return deque(new_items) if isinstance(x, deque) else new_items
-        return _rebuilt(x, lambda i: moved(i, random))
-    if isinstance(x, tuple):
-        return _rebuilt(x, lambda i: moved(i, random))
     array = array_of(x)
+    if (items := _items(x)) is not None:
+        if array is None or array.ndim != 1 or not all(map(is_number, items)):
+            return _rebuilt(items, lambda i: moved(i, random))
+        new = iter(_moved_array(array, kind_of(x), random))
+        return _rebuilt(items, lambda i: type(i)(next(new)))
     if array is None or not is_plain(x) or not np.isfinite(array).all():
         return x
     return _like(x, _moved_array(array, kind_of(x), random))
@@ -165,14 +173,14 @@ def _like(x: Any, new: Array) -> Any:
     if _is_tensor(x):
         torch: Any = sys.modules["torch"]
         return torch.tensor(new, dtype=torch.float64 if x.is_floating_point() else x.dtype)
-    if isinstance(x, np.ndarray):
-        return new if x.dtype.kind == "f" else new.astype(x.dtype)
+    if (array := _numpy(x)) is not None:
+        return new if array.dtype.kind == "f" else new.astype(array.dtype)
     return x
 
 
 def _moved_array(x: Array, kind: str, random: np.random.Generator) -> Array:
     if is_mask(x):
-        flips = random.random(x.shape) < 0.3
+        flips = cast("Array", random.random(x.shape)) < 0.3
         return np.where(flips, 1 - x, x)
     if kind != "float":
         return random.permutation(x.reshape(-1)).reshape(x.shape)
@@ -181,7 +189,7 @@ def _moved_array(x: Array, kind: str, random: np.random.Generator) -> Array:
 
 def _moved_floats(x: Array, random: np.random.Generator) -> Array:
     """Other numbers in the range and of the sums that the old ones have."""
-    u = random.normal(size=x.shape) * 0.25
+    u = cast("Array", random.normal(size=x.shape)) * 0.25
     if x.size and x.min() > 0 and x.max() < 1:
         odds = x / (1 - x) * np.exp(u)
         new = odds / (1 + odds)

@@ -15,6 +15,7 @@ from tests.verify.formulas.programs import PROGRAMS, Program
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")
+"""What a changed program warns of is its own."""
 
 MISTAKES = [(p, *m) for p in PROGRAMS for m in p.mistakes]
 
