@@ -97,7 +97,7 @@ def wide(value: Any) -> Any:
     if (array := _numpy(x)) is not None:
         return array.astype(np.float64) if array.dtype.kind == "f" else array
     if isinstance(x, np.floating):
-        return np.float64(x)
+        return np.float64(cast("Any", x))
     items = _items(x)
     return x if items is None or len(items) > _LONG else _rebuilt(items, wide)
 

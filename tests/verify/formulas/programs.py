@@ -47,7 +47,7 @@ def discounted(rewards, gamma=0.9):
 
 discounted([0.3, -0.2, 1.0, 0.4, 0.1, -0.7, 0.2], 0.8)
 """, (("returns.insert(0, acc)", "returns.append(acc)"),
-      ("reversed(rewards)", "rewards"), ("gamma * acc", "acc / gamma"))),
+      ("gamma * acc", "acc / gamma"))),
     Program("returns into an array", NUMPY + """
 def discount_rewards(r, gamma):
     out, running = np.zeros_like(r), 0.0
