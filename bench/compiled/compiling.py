@@ -21,7 +21,7 @@ from bench.compiled import ours
 from bench.pairs import Row, show
 
 TURNS = 3
-AIMS = {"microgpt": "≤ 0.7 s", "MLP": "", "6-layer GPT": "≤ 3 s", "12-layer GPT-2": "≤ 5 s"}
+AIMS = {"microgpt": "≤ 0.6 s", "MLP": "", "6-layer GPT": "≤ 2 s", "12-layer GPT-2": "≤ 3.2 s"}
 
 
 def microgpt() -> Callable[[], Any]:
