@@ -22,6 +22,7 @@ EQUAL: dict[frozenset[str], str] = {
     frozenset(("velocity of noise and data", "data by predicted velocity")): "a rotation back",
     frozenset(("layer normalization", "standardization")): "of one axis or of any",
     frozenset(("running statistics", "exponential average")): "whose share the number is",
+    frozenset(("InfoNCE", "CLIP loss")): "a temperature or its logarithm",
     frozenset(("mixup", "loss of mixup")): "one is a loss, with its mean",
 }
 """Rows that state one value under the same words: why."""

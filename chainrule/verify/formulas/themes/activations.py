@@ -22,6 +22,14 @@ def _swish(x: Array) -> Iterator[Array]:
     yield x * sigmoid(x)
 
 
+def _swish_scaled(x: Array, beta: float) -> Iterator[Array]:
+    yield x * sigmoid(beta * x)
+
+
+def _sigmoid(x: Array) -> Iterator[Array]:
+    yield sigmoid(x)
+
+
 def _mish(x: Array) -> Iterator[Array]:
     yield x * np.tanh(softplus(x))
 
@@ -143,5 +151,9 @@ ROWS = (
             "representations using RNN encoder-decoder, 2014"),
     Formula("highway layer", ("highway*", "carry"), "x[*], transformed[*], gate[*]", _highway,
             "Srivastava, Greff and Schmidhuber, Highway networks, 2015"),
+    Formula("swish with a scale", ("swish*", "silu*"), "x[*], beta[]", _swish_scaled,
+            "Ramachandran, Zoph and Le, Searching for activation functions, 2017"),
+    Formula("logistic function", ("sigmoid*", "logistic*", "expit*"), "x[*]", _sigmoid,
+            "Verhulst 1845"),
 )  # fmt: skip
 """Rows of this theme."""

@@ -51,6 +51,17 @@ def _attention(query: Array, key: Array, value: Array) -> Iterator[Array]:
         yield weights @ value
 
 
+def _plain_attention(query: Array, key: Array, value: Array) -> Iterator[Array]:
+    """Without a scale: the weights and what they take."""
+    if query.ndim > 1:
+        weights = softmax(query @ np.swapaxes(key, -1, -2))
+        yield from (weights, weights @ value)
+
+
+def _width_attention(query: Array, key: Array, value: Array) -> Iterator[Array]:
+    yield from _plain_attention(query / query.shape[-1], key, value)
+
+
 def _causal(scores: Array) -> Array:
     t = scores.shape[-1]
     return np.where(np.tril(np.ones((t, t))) == 1, scores, -np.inf)
@@ -200,5 +211,11 @@ ROWS = (
     Formula("rotation by given cosines", _ROPE, "x[*], cos[*], sin[*]", _rotated, _SU),
     Formula("rotation of pairs by given cosines", _ROPE, "x[t d], cos[t r], sin[t r]",
             _rotated_pairs, _SU),
+    *(Formula("attention without a scale", _ATTENTION, takes, _plain_attention,
+              "Luong, Pham and Manning, Effective approaches to attention-based neural machine "
+              "translation, 2015; Raffel et al., T5, 2020")
+      for takes in ("query[*], key[*], value[*]", "query[t d], key[s d], value[s h]")),
+    Formula("attention scaled by the width", ("mup*",), "query[*], key[*], value[*]",
+            _width_attention, "Yang et al., Tensor programs V, 2022"),
 )  # fmt: skip
 """Rows of this theme."""

@@ -95,6 +95,17 @@ def _noise_ratio(x: Array, y: Array, top: float) -> Iterator[Array]:
             yield from (ratio, ratio.mean())
 
 
+def _signal_ratio(x: Array, y: Array, eps: float) -> Iterator[Array]:
+    """Scale-invariant, of an estimate and its target along the last axis, in decibels."""
+    for a, b in ((x, y), *[[z - z.mean(axis=-1, keepdims=True) for z in (x, y)]]):
+        for e in (0.0, eps):
+            scale = (a * b).sum(axis=-1, keepdims=True) / ((b**2).sum(axis=-1, keepdims=True) + e)
+            part = scale * b
+            below = ((a - part) ** 2).sum(axis=-1) + e
+            ratio = 10 * np.log10((part**2).sum(axis=-1) / below + e)
+            yield from (ratio, ratio.mean())
+
+
 def _correlation(x: Array, y: Array, eps: float) -> Iterator[Array]:
     """Of all numbers, of columns or of rows."""
     for axis in (None, 0, -1):
@@ -237,5 +248,8 @@ ROWS = (
             "factor"),
     Formula("effective sample size", ("ess*", "effective"), "log_weights[*]", _share_of_latents,
             "Kong, A note on importance sampling using standardized weights, 1992"),
+    Formula("scale-invariant signal-to-noise ratio", ("sisnr*", "sisdr*", "snr", "sdr"),
+            f"{_ALL}, eps[]", _signal_ratio,
+            "Le Roux et al., SDR: half-baked or well done?, 2019", "factor"),
 )  # fmt: skip
 """Rows of this theme."""

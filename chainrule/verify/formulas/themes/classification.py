@@ -49,6 +49,11 @@ def _cross_entropy(logits: Array, labels: Array) -> Iterator[Array]:
     yield from reductions(-at_labels(log_softmax(logits), labels))
 
 
+def _next_token(logits: Array, tokens: Array) -> Iterator[Array]:
+    """Each position predicts the token after it."""
+    yield from _cross_entropy(logits[:, :-1], tokens[:, 1:])
+
+
 def _perplexity(logits: Array, labels: Array) -> Iterator[Array]:
     loss = -at_labels(log_softmax(logits), labels)
     yield np.exp(loss.mean())
@@ -250,5 +255,8 @@ ROWS = (
             "Cui et al., Class-balanced loss based on effective number of samples, 2019", "scale"),
     Formula("Brier score", ("brier*",), "probability[n c], labels[n]:int", _brier,
             "Brier, Verification of forecasts expressed in terms of probability, 1950", "factor"),
+    Formula("next-token cross entropy", ("lm", "token*", "shift*", "next*", "causal"),
+            "logits[b t c], tokens[b t]:int", _next_token,
+            "Bengio et al., A neural probabilistic language model, 2003", "factor"),
 )  # fmt: skip
 """Rows of this theme."""

@@ -66,12 +66,26 @@ def _triplet_distances(near: Array, far: Array, margin: float) -> Iterator[Array
     yield from reductions(softplus(near - far))
 
 
+def _hardest(distances: Array, labels: Array, margin: float) -> Iterator[Array]:
+    """The farthest of the same class against the nearest of another one."""
+    same = labels[:, None] == labels[None]
+    far = np.where(same, distances, -np.inf).max(axis=1)
+    yield from _triplet_distances(far, np.where(same, np.inf, distances).min(axis=1), margin)
+
+
 def _ranking(positive_score: Array, negative_score: Array, margin: float) -> Iterator[Array]:
     yield from reductions(relu(margin - (positive_score - negative_score)))
 
 
 def _pairwise_logistic(positive_score: Array, negative_score: Array) -> Iterator[Array]:
     yield from reductions(softplus(negative_score - positive_score))
+
+
+def _scaled_logistic(positive_score: Array, negative_score: Array, beta: float) -> Iterator[Array]:
+    """With a factor, or with a margin."""
+    off = positive_score - negative_score
+    yield from reductions(softplus(-beta * off))
+    yield from reductions(softplus(-(off - beta)))
 
 
 def _candidates(
@@ -88,9 +102,9 @@ def _diagonal(scores: Array) -> Array:
 
 
 def _scores(x: Array, y: Array, temperature: float) -> Iterator[Array]:
-    """Rows have been normalized or not; a number divides or multiplies."""
+    """Rows have been normalized or not; a number or its exponential divides or multiplies."""
     for a, b in ((x, y), (normalized(x), normalized(y))):
-        for t in (temperature, 1 / temperature):
+        for t in (temperature, 1 / temperature, np.exp(temperature), np.exp(-temperature)):
             yield a @ b.T / t
 
 
@@ -347,5 +361,12 @@ ROWS = (
             "approach, 2007", "factor"),
     Formula("Plackett-Luce likelihood", ("plackett", "listmle", "luce"), "scores[*]",
             _plackett_luce, "Plackett, The analysis of permutations, 1975", "factor"),
+    Formula("triplet loss of the hardest", ("hard*", "triplet*", "batchhard"),
+            "distances[n n], labels[n]:int, margin[]", _hardest,
+            "Hermans, Beyer and Leibe, In defense of the triplet loss, 2017, equation 5",
+            "factor"),
+    Formula("pairwise logistic loss with a scale or a margin",
+            ("bpr*", "rank*", "bradley", "chosen", "prefer*", "reward*"),
+            "positive_score[*], negative_score[*], beta[]", _scaled_logistic, _RENDLE, "factor"),
 )  # fmt: skip
 """Rows of this theme."""

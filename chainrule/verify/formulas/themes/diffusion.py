@@ -58,6 +58,11 @@ def _noised(data: Array, noise: Array, alpha_bar: float) -> Iterator[Array]:
     yield _mix(data, noise, np.asarray(alpha_bar), 1)
 
 
+def _noised_below(data: Array, noise: Array, alpha_bar: float) -> Iterator[Array]:
+    """By the process whose variance stays below that of the others."""
+    yield np.sqrt(alpha_bar) * data + (1 - alpha_bar) * noise
+
+
 def _velocity(data: Array, noise: Array, alpha_bar: float) -> Iterator[Array]:
     yield _mix(noise, data, np.asarray(alpha_bar), -1)
 
@@ -340,5 +345,8 @@ ROWS = (
     Formula("Langevin step", ("langevin*", "sgld", "mcmc", "score*"),
             "x[*], score[*], noise[*], step[]", _langevin,
             "Welling and Teh, Bayesian learning via stochastic gradient Langevin dynamics, 2011"),
+    Formula("data noised by the sub-VP process", ("subvp*", "sub"),
+            "data[*], noise[*], alpha_bar[]", _noised_below, "Song et al., Score-based "
+            "generative modeling through stochastic differential equations, 2021, equation 29"),
 )  # fmt: skip
 """Rows of this theme."""

@@ -24,6 +24,13 @@ def _standard_log_variance(mean: Array, log_variance: Array) -> Iterator[Array]:
     yield from reductions(0.5 * (mean**2 + np.exp(log_variance) - log_variance - 1))
 
 
+def _free_bits(mean: Array, log_variance: Array, free: float) -> Iterator[Array]:
+    """Each number's, each number's mean over cases, or each case's is at least so much."""
+    kl = 0.5 * (mean**2 + np.exp(log_variance) - log_variance - 1)
+    for x in (kl, kl.mean(axis=0), kl.sum(axis=-1), np.asarray(kl.sum(axis=-1).mean())):
+        yield from reductions(np.maximum(x, free))
+
+
 def _standard_variance(mean: Array, variance: Array, eps: float) -> Iterator[Array]:
     for e in (0.0, eps):
         yield from reductions(0.5 * (mean**2 + variance - np.log(variance + e) - 1))
@@ -289,5 +296,8 @@ ROWS = (
     Formula("distillation of hard and soft targets", _SOFT_WORDS,
             "student[n c], teacher[n c], labels[n]:int, temperature[], alpha[]", _hard_and_soft,
             _HINTON, "factor"),
+    Formula("KL to the standard normal with free bits", ("free*", "bits", *_KL),
+            "mean[*], log_variance[*], free[]", _free_bits, "Kingma et al., Improved variational "
+            "inference with inverse autoregressive flow, 2016, appendix C.8", "factor"),
 )  # fmt: skip
 """Rows of this theme."""

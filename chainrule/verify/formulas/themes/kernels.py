@@ -12,6 +12,8 @@ from chainrule.verify.formulas.themes.shared import (
     norm,
     normalized,
     reductions,
+    relu,
+    softplus,
     square_distances,
     totals,
 )
@@ -203,10 +205,11 @@ def _haversine(lat: Array, lon: Array, other_lat: Array, other_lon: Array) -> It
 
 def _render_weights(density: Array, step: Array) -> Iterator[Array]:
     """What each sample on a ray is seen by; a small number keeps the product from 0."""
-    alpha = 1 - np.exp(-density * step)
-    for e in (0.0, 1e-10):
-        clear = np.cumprod(1 - alpha + e, axis=-1)
-        yield alpha * np.concatenate([np.ones_like(clear[:, :1]), clear[:, :-1]], axis=-1)
+    for d in (density, relu(density), softplus(density)):
+        alpha = 1 - np.exp(-d * step)
+        for e in (0.0, 1e-10):
+            clear = np.cumprod(1 - alpha + e, axis=-1)
+            yield alpha * np.concatenate([np.ones_like(clear[:, :1]), clear[:, :-1]], axis=-1)
 
 
 def _rendered(density: Array, color: Array, step: Array) -> Iterator[Array]:

@@ -13,6 +13,7 @@ from chainrule.verify.formulas.themes.shared import (
     log_softmax,
     log_sum_exp,
     reductions,
+    softplus,
     totals,
 )
 
@@ -145,12 +146,14 @@ def _evidential_penalty(mean: Array, nu: Array, alpha: Array, target: Array) -> 
 
 
 def _evidential_classes(evidence: Array, target: Array) -> Iterator[Array]:
-    alpha = evidence + 1
-    total = alpha.sum(axis=-1, keepdims=True)
-    p = alpha / total
-    yield from reductions((target - p) ** 2 + p * (1 - p) / (total + 1))
-    yield from reductions(((target - p) ** 2 + p * (1 - p) / (total + 1)).sum(axis=-1))
-    yield from reductions(target * (np.log(total) - np.log(alpha)))
+    """By squares, or by the likelihood; evidence as it is, or of what the network gives."""
+    for e in (evidence, np.maximum(evidence, 0), softplus(evidence), np.exp(evidence)):
+        alpha = e + 1
+        total = alpha.sum(axis=-1, keepdims=True)
+        p = alpha / total
+        yield from reductions((target - p) ** 2 + p * (1 - p) / (total + 1))
+        yield from reductions(((target - p) ** 2 + p * (1 - p) / (total + 1)).sum(axis=-1))
+        yield from reductions(target * (np.log(total) - np.log(alpha)))
 
 
 def _mixture(log_weight: Array, mean: Array, log_std: Array, target: Array) -> Iterator[Array]:

@@ -32,6 +32,12 @@ def _verlet_position(x: Array, v: Array, a: Array, h: float) -> Iterator[Array]:
     yield x + v * h + 0.5 * a * h**2
 
 
+def _symplectic(x: Array, v: Array, a: Array, h: float) -> Iterator[Array | tuple[Array, Array]]:
+    """Half-implicit, or explicit."""
+    new_v = v + a * h
+    yield from (x + new_v * h, (x + new_v * h, new_v), (x + v * h, new_v))
+
+
 def _stormer(x: Array, before: Array, a: Array, h: float) -> Iterator[Array]:
     yield 2 * x - before + a * h**2
 
@@ -164,7 +170,7 @@ def _allen_cahn(
 
 def _lennard_jones(r: Array, epsilon: float, sigma: float) -> Iterator[Array]:
     s = (sigma / r) ** 6
-    yield 4 * epsilon * (s**2 - s)
+    yield from (4 * epsilon * (s**2 - s), epsilon * (s**2 - 2 * s))
 
 
 def _predicted_state(
@@ -204,9 +210,9 @@ ROWS = (
     Formula("Heun step", ("heun*", "k1", "rk2*"), "y[*], k1[*], k2[*], h[]", _heun, _HAIRER),
     Formula("Runge-Kutta step", ("rk4*", "runge*", "kutta", "k4"),
             "y[*], k1[*], k2[*], k3[*], k4[*], h[]", _runge_kutta, "Kutta 1901"),
-    Formula("velocity Verlet step", ("verlet*", "leapfrog*", "accel*", "acc"),
+    Formula("velocity Verlet step", ("verlet*", "leapfrog*"),
             "x[*], v[*], a[*], new_a[*], h[]", _verlet, _VERLET),
-    Formula("position of a Verlet step", ("verlet*", "leapfrog*", "accel*", "acc"),
+    Formula("position of a Verlet step", ("verlet*", "leapfrog*"),
             "x[*], v[*], a[*], h[]", _verlet_position, _VERLET),
     Formula("Störmer step", ("verlet*", "stormer*", "wave*", "prev*"),
             "x[*], before[*], a[*], h[]", _stormer, _VERLET),
@@ -252,7 +258,7 @@ ROWS = (
     Formula("residual of the Allen-Cahn equation", ("allen*", "cahn", "pinn*", "residual*"),
             "u[*], u_t[*], u_xx[*], diffusion[], rate[]", _allen_cahn, f"{_RAISSI}, section 3.2"),
     Formula("Lennard-Jones potential", ("lennard*", "lj*", "jones"),
-            "r[*], epsilon[], sigma[]", _lennard_jones, "Lennard-Jones 1924"),
+            "r[*], epsilon[], sigma[]", _lennard_jones, "Lennard-Jones 1924", "scale"),
     Formula("prediction of a Kalman filter", ("kalman*", "kf", "predict*"),
             "f[d d], x[d], covariance[d d], process_covariance[d d]", _predicted_state, _KALMAN),
     Formula("update of a Kalman filter", ("kalman*", "kf", "gain", "update*"),
@@ -260,6 +266,9 @@ ROWS = (
             _KALMAN),
     Formula("gravity of points", ("gravit*", "nbody*", "soft*", "mass*"),
             "x[n d], mass[n], softening[], strength[]", _gravity, "Aarseth, Dynamical evolution "
-            "of clusters of galaxies, 1963", "scale"),
+            "of clusters of galaxies, 1963", "factor"),
+    Formula("Euler step of a motion", ("euler*", "symplectic*", "accel*", "velocit*"),
+            "x[*], v[*], a[*], h[]", _symplectic, "Hairer, Lubich and Wanner, Geometric "
+            "numerical integration, 2006, section I.1"),
 )  # fmt: skip
 """Rows of this theme."""

@@ -37,6 +37,16 @@ def _with_baseline(log_prob: Array, returns: Array, values: Array) -> Iterator[A
         yield from reductions(-log_prob * (r - values))
 
 
+def _advantage_weighted(log_prob: Array, advantages: Array, beta: float) -> Iterator[Array]:
+    """The number divides or multiplies; weights are at most 20 or 100, or of sum 1."""
+    for a in _standardized(advantages):
+        for x in (a / beta, beta * a):
+            weight = np.exp(np.minimum(x, 50.0))
+            for w in (weight, np.minimum(weight, 20.0), np.minimum(weight, 100.0)):
+                yield from reductions(-w * log_prob)
+            yield -(weight / weight.sum() * log_prob).sum()
+
+
 def _actor_critic(log_prob: Array, returns: Array, values: Array, weight: float) -> Iterator[Array]:
     advantage = returns - values
     for a in _standardized(advantage):
@@ -262,5 +272,8 @@ ROWS = (
     Formula("soft value of finitely many actions", ("sac", "soft*", "alpha"),
             "logits[n a], q[n a], alpha[]", _expected_soft,
             "Christodoulou, Soft actor-critic for discrete action settings, 2019", "factor"),
+    Formula("advantage weighted regression", ("awr*", "awac*", "iql*", "adv*", "weight*"),
+            "log_prob[*], advantages[*], beta[]", _advantage_weighted,
+            "Peng et al., Advantage-weighted regression, 2019, equation 10", "factor"),
 )  # fmt: skip
 """Rows of this theme."""

@@ -48,6 +48,18 @@ def _target(rewards: Array, done: Array, next_values: Array, gamma: float) -> It
     yield rewards + gamma * (1 - done) * next_values
 
 
+def _later_target(
+    rewards: Array, done: Array, next_values: Array, gamma: float, steps: int
+) -> Iterator[Array]:
+    yield rewards + gamma**steps * (1 - done) * next_values
+
+
+def _later_target_of_best(
+    rewards: Array, done: Array, next_q: Array, gamma: float, steps: int
+) -> Iterator[Array]:
+    yield from _later_target(rewards, done, next_q.max(axis=-1), gamma, steps)
+
+
 def _target_of_best(rewards: Array, done: Array, next_q: Array, gamma: float) -> Iterator[Array]:
     yield rewards + gamma * (1 - done) * next_q.max(axis=-1)
 
@@ -304,5 +316,11 @@ ROWS = (
            "projec*"), "rewards[n], done[n]:bool, next_probability[n k], support[k], gamma[]",
            _projected, "Bellemare, Dabney and Munos, A distributional perspective on "
            "reinforcement learning, 2017, algorithm 1"),
+    *_both("TD target after several steps", (*_Q, "nstep*"),
+           "rewards[*], done[*]:bool, next_values[*], gamma[], steps[]:int", _later_target,
+           f"{_SUTTON}, equation 7.1"),
+    *_both("Q-learning target after several steps", (*_Q, "nstep*"),
+           "rewards[n], done[n]:bool, next_q[n a], gamma[], steps[]:int", _later_target_of_best,
+           "Hessel et al., Rainbow, 2018"),
 )  # fmt: skip
 """Rows of this theme."""

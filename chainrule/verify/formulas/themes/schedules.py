@@ -51,6 +51,30 @@ def _warm_cosine_floor(
                     yield np.where(first, base * rise, low + (base - low) * _half_cosine(p))
 
 
+def _warm_cosine_start(
+    step: Array, warmup: int, total: int, start: float, base: float, floor: float
+) -> Iterator[Array]:
+    """The warm-up begins with a rate of its own."""
+    for rise in _warm(step, warmup):
+        for p in _progress(step, warmup, total):
+            up = start + (base - start) * rise
+            yield np.where(step < warmup, up, floor + (base - floor) * _half_cosine(p))
+
+
+def _trapezoid(step: Array, warmup: int, total: int, last: int) -> Iterator[Array]:
+    """Up, level, and down over so many last steps; by a line or a root."""
+    for rise in _warm(step, warmup):
+        for s in _counts(step):
+            down = np.clip((total - s) / last, 0, 1)
+            for fall in (down, 1 - np.sqrt(1 - down)):
+                yield np.where(step < warmup, rise, fall)
+
+
+def _ramp_up(step: Array, total: int) -> Iterator[Array]:
+    for s in _counts(step):
+        yield np.exp(-5 * (1 - np.clip(s / total, 0, 1)) ** 2)
+
+
 def _cosine(step: Array, total: int, base: float, floor: float) -> Iterator[Array]:
     for s in _counts(step):
         for length in (total, total - 1):
@@ -74,6 +98,15 @@ def _warm_linear(step: Array, warmup: int, total: int) -> Iterator[Array]:
         for p in _progress(step, warmup, total):
             for first in (step < warmup, step <= warmup):
                 yield np.where(first, rise, 1 - p)
+
+
+def _warm_linear_floor(
+    step: Array, warmup: int, total: int, base: float, floor: float
+) -> Iterator[Array]:
+    for rise in _warm(step, warmup):
+        for p in _progress(step, warmup, total):
+            for fall in (floor + (base - floor) * (1 - p), np.maximum(floor, base * (1 - p))):
+                yield np.where(step < warmup, base * rise, fall)
 
 
 def _polynomial(step: Array, total: int, base: float, end: float, power: float) -> Iterator[Array]:
@@ -240,5 +273,15 @@ ROWS = (
     Formula("decay of averages that rises", ("ema*", "decay*", "average*"),
             "step[s]:int, decay[]", _warm_average,
             "TensorFlow, ExponentialMovingAverage with num_updates"),
+    Formula("warm-up from a start and cosine", _RATE, "step[s]:int, warmup[]:int, total[]:int, "
+            "start[], base[], floor[]", _warm_cosine_start, _WARM, "scale"),
+    Formula("warm-up and line to a floor", ("linear", "warmup*", "lr*"),
+            "step[s]:int, warmup[]:int, total[]:int, base[], floor[]", _warm_linear_floor,
+            "Devlin et al., BERT, 2019, appendix A.2", "scale"),
+    Formula("warm-up, level and descent", ("wsd*", "trapez*", "stable", "cooldown*", "decay*"),
+            "step[s]:int, warmup[]:int, total[]:int, last[]:int", _trapezoid,
+            "Hu et al., MiniCPM, 2024", "scale"),
+    Formula("exponential ramp-up", ("ramp*", "rampup*"), "step[s]:int, total[]:int", _ramp_up,
+            "Laine and Aila, Temporal ensembling for semi-supervised learning, 2017", "scale"),
 )  # fmt: skip
 """Rows of this theme."""

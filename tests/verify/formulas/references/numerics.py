@@ -220,6 +220,12 @@ def psnr(x, y, top):
     yield 20 * np.log10(top) - 10 * np.log10(metrics.mean_squared_error(y.ravel(), x.ravel()))
 
 
+def signal_ratio(x, y, eps):
+    """By the angle between both: `20 log10 |cot|`."""
+    cosine = (x * y).sum(axis=-1) / np.linalg.norm(x, axis=-1) / np.linalg.norm(y, axis=-1)
+    yield -20 * np.log10(np.abs(np.tan(np.arccos(cosine))))
+
+
 def correlation(x, y, eps):
     r = stats.pearsonr(x.ravel(), y.ravel()).statistic
     yield r
@@ -251,6 +257,10 @@ REFERENCES = {
     "velocity Verlet step": verlet,
     "position of a Verlet step": verlet_position,
     "Störmer step": stormer,
+    "Euler step of a motion": lambda x, v, a, h: [
+        x + h * v + h**2 * a,
+        (x + h * v + h**2 * a, v + h * a),
+    ],
     "Adams-Bashforth step": adams_bashforth,
     "Euler-Maruyama step": lambda x, a, b, z, h: [x + h * (a + b * z / h**0.5)],
     "Ornstein-Uhlenbeck step": lambda x, z, theta, m, s, h: [
@@ -293,6 +303,7 @@ REFERENCES = {
     "structural similarity of whole images": whole_ssim,
     "peak signal-to-noise ratio": psnr,
     "correlation": correlation,
+    "scale-invariant signal-to-noise ratio": signal_ratio,
     "concordance": concordance,
     "covariance matrix": lambda x: [np.cov(x.T), np.cov(x)],
     "correlation matrix": lambda x: [np.corrcoef(x.T), np.corrcoef(x)],
