@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import log_softmax, softmax
+from chainrule.verify.formulas.themes.shared import counting, log_softmax, softmax
 
 
 def _softmax(x: Array) -> Iterator[Array]:
@@ -137,7 +137,7 @@ def _rotary(x: Array, base: float) -> Iterator[Array]:
     """Positions are the second axis from the end, or the third."""
     for axis in range(2, min(x.ndim, 3) + 1) if x.shape[-1] % 2 == 0 else ():
         half = x.shape[-1] // 2
-        angle = np.arange(x.shape[-axis])[:, None] * base ** (-np.arange(half) / half)
+        angle = counting(x.shape[-axis])[:, None] * base ** (-counting(half) / half)
         angle = angle.reshape(len(angle), *[1] * (axis - 2), half)
         yield from _rotations(x, np.cos(angle), np.sin(angle))
 

@@ -82,8 +82,7 @@ def _structure(
 def _whole_structure(x: Array, y: Array, c1: float, c2: float) -> Iterator[Array]:
     for ddof in (0, 1):
         c = np.cov(x.ravel(), y.ravel(), ddof=ddof)
-        args = (x.mean(), y.mean(), c[0, 0], c[1, 1], c[0, 1])
-        yield from _structure(*(np.asarray(a) for a in args), c1, c2)
+        yield from _structure(x.mean(), y.mean(), c[0, 0], c[1, 1], c[0, 1], c1, c2)
 
 
 def _noise_ratio(x: Array, y: Array, top: float) -> Iterator[Array]:

@@ -10,6 +10,7 @@ from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
 from chainrule.verify.formulas.themes.shared import (
     at_labels,
+    counting,
     log_softmax,
     one_hot,
     reductions,
@@ -169,7 +170,7 @@ def _class_hinge(logits: Array, labels: Array, margin: float) -> Iterator[Array]
 def _ordinal_levels(logits: Array, labels: Array) -> Iterator[Array]:
     """A logit for each level: whether the label is above it, labels from 0 or from 1."""
     for first in (0, 1):
-        above = (labels[..., None] > np.arange(logits.shape[-1]) + first).astype(float)
+        above = (labels[..., None] > counting(logits.shape[-1]) + first).astype(float)
         yield from reductions(softplus(logits) - above * logits)
 
 
@@ -255,7 +256,7 @@ ROWS = (
             "Cui et al., Class-balanced loss based on effective number of samples, 2019", "scale"),
     Formula("Brier score", ("brier*",), "probability[n c], labels[n]:int", _brier,
             "Brier, Verification of forecasts expressed in terms of probability, 1950", "factor"),
-    Formula("next-token cross entropy", ("lm", "token*", "shift*", "next*", "causal"),
+    Formula("next-token cross entropy", ("lm", "token*", "shift*", "next*", "causal", *_CE),
             "logits[b t c], tokens[b t]:int", _next_token,
             "Bengio et al., A neural probabilistic language model, 2003", "factor"),
 )  # fmt: skip

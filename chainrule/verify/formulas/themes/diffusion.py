@@ -8,14 +8,13 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula, Value
-from chainrule.verify.formulas.themes.shared import reductions
+from chainrule.verify.formulas.themes.shared import evenly, reductions
 
 
 def _betas(steps: int, first: float, last: float) -> Iterator[Array]:
-    for betas in (
-        np.linspace(first, last, int(steps)),
-        np.linspace(np.sqrt(first), np.sqrt(last), int(steps)) ** 2,
-    ):
+    line = evenly(first, last, int(steps))
+    roots = evenly(float(np.sqrt(first)), float(np.sqrt(last)), int(steps))
+    for betas in (line, roots**2):
         yield from (betas, np.cumprod(1 - betas), 1 - betas)
 
 
@@ -244,7 +243,7 @@ def _tables(value: Value) -> Value:
 
 
 def _everywhere(
-    name: str, words: tuple[str, ...], takes: str, value: Value, source: str
+    name: str, words: tuple[str, ...], takes: tuple[str, str], value: Value, source: str
 ) -> Iterator[Formula]:
     """Of one step; of cases at steps of their own, vectors or images."""
     yield Formula(name, words, f"{takes[0]}[*], {takes[1]}[*], alpha_bar[]", value, source)

@@ -119,15 +119,15 @@ def _total_variation(x: Array) -> Iterator[Array]:
         yield np.sqrt(a**2 + b**2 + 1e-8).sum()
 
 
-def _soft_min(values: list[float], gamma: float) -> float:
-    return -gamma * float(np.logaddexp.reduce(-np.array(values) / gamma))
+def _soft_min(values: Array, gamma: float) -> float:
+    return -gamma * float(np.logaddexp.reduce(-values / gamma))
 
 
 def _soft_warping(cost: Array, gamma: float) -> Iterator[Array]:
     r = np.full((cost.shape[0] + 1, cost.shape[1] + 1), np.inf)
     r[0, 0] = 0.0
     for i, j in np.ndindex(*cost.shape):
-        before = [r[i, j], r[i, j + 1], r[i + 1, j]]
+        before = np.array([r[i, j], r[i, j + 1], r[i + 1, j]])
         r[i + 1, j + 1] = cost[i, j] + _soft_min(before, gamma)
     yield np.asarray(r[-1, -1])
 

@@ -158,6 +158,7 @@ def _masked_mean(values: Array, mask: Array, eps: float) -> Iterator[Array]:
             yield from (top / below, (top / below).mean())
 
 
+_ERRORS = ("mse", "rmse", "mae", "l1", "l2", "squared", "absolute")
 _PAIR = "prediction[*], target[*]"
 
 ROWS = (
@@ -208,12 +209,12 @@ ROWS = (
             "image, 2014", "factor"),
     Formula("mean over a mask", ("mask*", "valid*", "pad*"), "values[*], mask[*]:bool, eps[]",
             _masked_mean, "the arithmetic mean of what is not masked", "factor"),
-    Formula("power of errors", ("lp", "power", "norm", "pnorm"), f"{_PAIR}, power[]", _power,
+    Formula("power of errors", ("lp", "power", "pnorm", *_ERRORS), f"{_PAIR}, power[]", _power,
             "Rice, The approximation of functions, 1964", "factor"),
-    *(Formula("weighted error", ("weight*", "w", "importance", "is", "mse"), takes, _weighted,
+    *(Formula("weighted error", ("weight*", "importance", *_ERRORS), takes, _weighted,
               "Aitken, On least squares and linear combination of observations, 1935", "factor")
       for takes in (f"{_PAIR}, weights[*]", "prediction[n c], target[n c], weights[n]")),
-    Formula("losses weighed by uncertainty", ("uncertain*", "logvar*", "task*", "sigma*"),
+    Formula("losses weighed by uncertainty", ("uncertain*", "logvar*", "task*", "sigma*", "nll", "std"),
             "losses[k], log_variance[k]", _uncertain, "Kendall, Gal and Cipolla, Multi-task "
             "learning using uncertainty to weigh losses, 2018, equation 7", "factor"),
 )  # fmt: skip

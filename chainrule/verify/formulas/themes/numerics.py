@@ -91,7 +91,8 @@ def _put(spot: Array, strike: Array, maturity: Array, rate: float, sigma: float)
 def _call_number(
     spot: float, strike: float, maturity: float, rate: float, sigma: float
 ) -> Iterator[Array]:
-    yield from _call(*(np.asarray(x) for x in (spot, strike, maturity)), rate, sigma)
+    s, k, t = (np.asarray(x) for x in (spot, strike, maturity))
+    yield from _call(s, k, t, rate, sigma)
 
 
 def _laplacian(u: Array, h: float) -> Iterator[Array]:

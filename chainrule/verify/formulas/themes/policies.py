@@ -272,7 +272,7 @@ ROWS = (
     Formula("soft value of finitely many actions", ("sac", "soft*", "alpha"),
             "logits[n a], q[n a], alpha[]", _expected_soft,
             "Christodoulou, Soft actor-critic for discrete action settings, 2019", "factor"),
-    Formula("advantage weighted regression", ("awr*", "awac*", "iql*", "adv*", "weight*"),
+    Formula("advantage weighted regression", ("awr*", "awac*", "iql*", "adv*", "weight*", *_PG),
             "log_prob[*], advantages[*], beta[]", _advantage_weighted,
             "Peng et al., Advantage-weighted regression, 2019, equation 10", "factor"),
 )  # fmt: skip

@@ -208,11 +208,11 @@ def _expected_next(
     yield rewards + gamma * (1 - done) * (policy * next_q).sum(axis=-1)
 
 
-def _not_done(value: Value) -> Value:
+def _by_masks(value: Value) -> Value:
     """The same of masks that are 1 where an episode goes on."""
 
-    def of(rewards: Array, not_done: Array, *rest: Array) -> Iterator[Array]:
-        yield from value(rewards, 1 - not_done, *rest)
+    def of(rewards: Array, nonterminal: Array, *rest: Array) -> Iterator[Array]:
+        yield from value(rewards, 1 - nonterminal, *rest)
 
     return of
 
@@ -224,12 +224,12 @@ def _both(
     """By `done`, and by what is 1 where an episode goes on."""
     shift = "shift and scale" if up_to else ""
     yield Formula(name, words, takes, value, source, shift)
-    other = takes.replace("done[", "not_done[", 1)
-    yield Formula(f"{name} by masks", _MASKS, other, _not_done(value), source, shift)
+    other = takes.replace("done[", "nonterminal[", 1)
+    yield Formula(f"{name} by masks", _MASKS, other, _by_masks(value), source, shift)
 
 
-_MASKS = ("mask*", "nonterminal*", "nextnonterminal*", "not", "notdone*", "alive*", "continu*",
-          "non", "undone")  # fmt: skip
+_MASKS = ("mask*", "nonterminal*", "nextnonterminal*", "not", "notdone*", "alive*", "cont",
+          "continu*", "pcont*", "live*", "non", "undone")  # fmt: skip
 _RETURNS = ("return*", "discount*", "rtg", "togo", "g", "rewards")
 _Q = ("td*", "q", "dqn*", "target*", "bellman*", "qvalues", "next*")
 _GAE = ("gae*", "adv*", "advantage*", "lam*")

@@ -141,7 +141,7 @@ def warm_average(step, decay):
 def warm_cosine_start(step, warmup, total, start, base, floor):
     """A line, then PyTorch's CosineAnnealingLR."""
     inside = np.minimum(step, total)
-    up = lambda o: lr_scheduler.LinearLR(o, min(start / base, 1.0), 1.0, warmup)
+    lambda o: lr_scheduler.LinearLR(o, min(start / base, 1.0), 1.0, warmup)
     down = lambda o: lr_scheduler.CosineAnnealingLR(o, total - warmup, floor)
     falls = rates(np.maximum(inside - warmup, 0), down, base)
     yield np.where(inside < warmup, np.interp(inside, [0, warmup], [start, base]), falls)
