@@ -214,7 +214,7 @@ ROWS = (
     *(Formula("weighted error", ("weight*", "importance", *_ERRORS), takes, _weighted,
               "Aitken, On least squares and linear combination of observations, 1935", "factor")
       for takes in (f"{_PAIR}, weights[*]", "prediction[n c], target[n c], weights[n]")),
-    Formula("losses weighed by uncertainty", ("uncertain*", "logvar*", "task*", "sigma*", "nll", "std"),
+    Formula("losses weighed by uncertainty", ("uncertain*", "logvar*", "task*", "sigma*", "nll"),
             "losses[k], log_variance[k]", _uncertain, "Kendall, Gal and Cipolla, Multi-task "
             "learning using uncertainty to weigh losses, 2018, equation 7", "factor"),
 )  # fmt: skip

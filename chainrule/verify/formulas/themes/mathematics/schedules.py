@@ -228,8 +228,8 @@ ROWS = (
     Formula("polynomial decay", ("poly*", "power*", *_RATE),
             "step[s]:int, total[]:int, base[], end[], power[]", _polynomial,
             "Chen et al., DeepLab, 2018; TensorFlow, PolynomialDecay", "scale"),
-    Formula("polynomial decay to 0", ("poly*", "power*", *_RATE), "step[s]:int, total[]:int, power[]",
-            _power, "Chen et al., DeepLab, 2018", "scale"),
+    Formula("polynomial decay to 0", ("poly*", "power*", *_RATE),
+            "step[s]:int, total[]:int, power[]", _power, "Chen et al., DeepLab, 2018", "scale"),
     Formula("exponential decay", ("exp*", "decay*", "gamma", *_RATE),
             "step[s]:int, rate[], every[]", _exponential, "TensorFlow, ExponentialDecay", "scale"),
     Formula("geometric path", ("geometric*", "sigma*", "log*", *_RATE),
@@ -277,10 +277,12 @@ ROWS = (
     Formula("warm-up and line to a floor", ("linear", *_RATE),
             "step[s]:int, warmup[]:int, total[]:int, base[], floor[]", _warm_linear_floor,
             "Devlin et al., BERT, 2019, appendix A.2", "scale"),
-    Formula("warm-up, level and descent", ("wsd*", "trapez*", "stable", "cooldown*", "decay*", *_RATE),
+    Formula("warm-up, level and descent",
+            ("wsd*", "trapez*", "stable", "cooldown*", "decay*", *_RATE),
             "step[s]:int, warmup[]:int, total[]:int, last[]:int", _trapezoid,
             "Hu et al., MiniCPM, 2024", "scale"),
-    Formula("exponential ramp-up", ("ramp*", "rampup*", *_RATE), "step[s]:int, total[]:int", _ramp_up,
-            "Laine and Aila, Temporal ensembling for semi-supervised learning, 2017", "scale"),
+    Formula("exponential ramp-up", ("ramp*", "rampup*", *_RATE), "step[s]:int, total[]:int",
+            _ramp_up, "Laine and Aila, Temporal ensembling for semi-supervised learning, "
+            "2017", "scale"),
 )  # fmt: skip
 """Rows of this theme."""
