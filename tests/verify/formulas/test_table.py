@@ -55,9 +55,9 @@ def test_values_are_finite(row: Formula):
 @rows
 def test_value_depends_on_every_argument(row: Formula):
     for k, argument in enumerate(arguments(row)):
-        assert any(_depends(row, k, seed, other) for seed in range(12) for other in range(12, 15)), (
-            argument
-        )
+        assert any(
+            _depends(row, k, seed, other) for seed in range(12) for other in range(12, 15)
+        ), argument
 
 
 def _depends(row: Formula, k: int, seed: int, other: int) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula, Value
-from chainrule.verify.formulas.themes.shared import evenly
+from chainrule.verify.formulas.themes.functions import evenly
 
 
 def _betas(steps: int, first: float, last: float) -> Iterator[Array]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import reductions, sigmoid, softplus
+from chainrule.verify.formulas.themes.functions import reductions, sigmoid, softplus
 
 _LOG_TAU = float(np.log(2 * np.pi))
 Mapped = tuple[Array, Array]

@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import relu, sigmoid, softplus
+from chainrule.verify.formulas.themes.functions import relu, sigmoid, softplus
 
 
 def _gelu(x: Array) -> Iterator[Array]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import norm
+from chainrule.verify.formulas.themes.functions import norm
 
 
 def _normal(x: Array, axis: int | tuple[int, ...] | None, eps: float) -> Iterator[Array]:

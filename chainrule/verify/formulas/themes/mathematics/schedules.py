@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import sigmoid
+from chainrule.verify.formulas.themes.functions import sigmoid
 
 
 def _counts(step: Array) -> Iterator[Array]:

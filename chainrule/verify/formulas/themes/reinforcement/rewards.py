@@ -8,8 +8,8 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
+from chainrule.verify.formulas.themes.functions import reverse_discounted
 from chainrule.verify.formulas.themes.reinforcement.endings import both
-from chainrule.verify.formulas.themes.shared import reverse_discounted
 
 
 def _returns(rewards: Array, gamma: float) -> Iterator[Array]:
