@@ -1,6 +1,6 @@
 """Programs that compute formulas of the table, each written as its own user writes: with PyTorch,
-with NumPy, with lists of numbers. `ROWS` are right and have mistakes that may be planted; `NEAR` are
-right as well, each a small change away from a row that it is not meant to be."""
+with NumPy, with lists of numbers. `ROWS` are right and have mistakes that may be planted; `NEAR`
+are right as well, each a small change away from a row that it is not meant to be."""
 
 from __future__ import annotations
 

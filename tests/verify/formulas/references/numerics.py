@@ -257,10 +257,7 @@ REFERENCES = {
     "velocity Verlet step": verlet,
     "position of a Verlet step": verlet_position,
     "Störmer step": stormer,
-    "Euler step of a motion": lambda x, v, a, h: [
-        x + h * v + h**2 * a,
-        (x + h * v + h**2 * a, v + h * a),
-    ],
+    "half-implicit step of a motion": lambda x, v, a, h: [x + h * v + h**2 * a],
     "Adams-Bashforth step": adams_bashforth,
     "Euler-Maruyama step": lambda x, a, b, z, h: [x + h * (a + b * z / h**0.5)],
     "Ornstein-Uhlenbeck step": lambda x, z, theta, m, s, h: [
@@ -315,6 +312,7 @@ REFERENCES = {
     "geometric mean": lambda x: [stats.gmean(x, axis=None), stats.gmean(x, axis=-1)],
     "harmonic mean": lambda x: [stats.hmean(x, axis=None), stats.hmean(x, axis=-1)],
     "Sharpe ratio": lambda r, eps: [1 / stats.variation(r, axis=None, ddof=1)],
+    "sample by mean and log-deviation": lambda m, s, z: [m + np.sqrt(np.exp(s + s)) * z],
     "sample by mean and log-variance": lambda m, v, z: [m + np.sqrt(np.exp(v)) * z],
     "importance weighted bound": bound,
     "effective sample size": sample_size,

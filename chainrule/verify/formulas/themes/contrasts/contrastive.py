@@ -218,7 +218,7 @@ _OORD = (
 _YI = (
     "Yi et al., Sampling-bias-corrected neural modeling for large corpus item recommendations, 2019"
 )
-_Q = ("logq*", "q", "freq*", "sampl*", "popular*", "correct*", "inbatch")
+_Q = ("logq*", "popular*", "sampled*", "correction*", "inbatch")
 _HADSELL = (
     "Hadsell, Chopra and LeCun, Dimensionality reduction by learning an invariant "
     "mapping, 2006, equation 4"

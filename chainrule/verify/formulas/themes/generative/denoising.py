@@ -106,7 +106,7 @@ _VINCENT = (
 )
 _LIPMAN = "Lipman et al., Flow matching for generative modeling, 2023"
 _HANG = "Hang et al., Efficient diffusion training via min-SNR weighting strategy, 2023"
-_EDM = ("edm*", "skip", "cskip", "cout", "cin", "sigma*", "precond*")
+_EDM = ("edm*", "cskip", "cout", "cin", "sigmadata", "precond*")
 _FLOW = ("flow*", "rectified", "cfm", "velocity", "interp*")
 
 ROWS = (
@@ -132,9 +132,9 @@ ROWS = (
             f"{_KARRAS}, equation 7"),
     Formula("noise levels of Karras", ("karras*", "sigma*", "rho"),
             "steps[]:int, low[], high[], rho[]", _karras, f"{_KARRAS}, equation 5"),
-    Formula("share of the input in consistency models", ("consisten*", "skip", "cskip"),
+    Formula("share of the input in consistency models", ("consisten*", "cskip"),
             "sigma[*], data_std[], least[]", _consistency_skip, _CONSISTENT),
-    Formula("share of the output in consistency models", ("consisten*", "out", "cout"),
+    Formula("share of the output in consistency models", ("consisten*", "cout"),
             "sigma[*], data_std[], least[]", _consistency_output, _CONSISTENT),
     *(Formula("point of a straight flow", _FLOW, takes, _flow_point,
               f"Liu, Gong and Liu, Flow straight and fast, 2023; {_LIPMAN}")

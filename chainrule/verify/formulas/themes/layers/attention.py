@@ -12,17 +12,19 @@ from chainrule.verify.formulas.themes.functions import counting, log_softmax, so
 
 
 def _softmax(x: Array) -> Iterator[Array]:
+    """Of scores, or of distances."""
     for axis in range(-1, -x.ndim - 1, -1):
-        yield softmax(x, axis)
+        yield from (softmax(x, axis), softmax(-x, axis))
 
 
 def _log_softmax(x: Array) -> Iterator[Array]:
     for axis in range(-1, -x.ndim - 1, -1):
-        yield log_softmax(x, axis)
+        yield from (log_softmax(x, axis), log_softmax(-x, axis))
 
 
 def _tempered(x: Array, temperature: float) -> Iterator[Array]:
-    yield from (softmax(x / temperature), log_softmax(x / temperature))
+    for y in (x / temperature, -x / temperature):
+        yield from (softmax(y), log_softmax(y))
 
 
 def _gumbel(logits: Array, uniform: Array, temperature: float, eps: float) -> Iterator[Array]:

@@ -71,11 +71,11 @@ def _hyperbolic(x: Array, y: Array) -> Iterator[Array]:
 _MILDENHALL = "Mildenhall et al., NeRF, 2020"
 
 ROWS = (
-    Formula("product of quaternions", ("quat*", "q1", "hamilton"), "p[n 4], q[n 4]",
+    Formula("product of quaternions", ("quat*",), "p[n 4], q[n 4]",
             _quaternion_product, "Hamilton 1843"),
-    Formula("rotation about an axis", ("rodrigues*", "axis*", "rotation*", "angle"),
+    Formula("rotation about an axis", ("rodrigues*", "rotation*"),
             "axis[3], angle[]", _rotation, "Rodrigues 1840"),
-    Formula("distance on a sphere", ("haversine*", "lat*", "lon*"),
+    Formula("distance on a sphere", ("haversine*", "lat", "lon", "latitude*", "longitude*"),
             "lat[n], lon[n], other_lat[n], other_lon[n]", _haversine,
             "Sinnott, Virtues of the haversine, 1984", "scale"),
     Formula("weights of samples on rays", ("nerf*", "ray*", "render*", "transmit*", "density",

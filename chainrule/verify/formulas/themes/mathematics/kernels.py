@@ -188,7 +188,7 @@ def _sharpened(q: Array) -> Iterator[Array]:
 
 _RASMUSSEN = "Rasmussen and Williams, Gaussian processes for machine learning, 2006"
 _RBF = ("rbf*", "kernel*", "gaussian*", "gamma", "sigma", "width*")
-_DIST = ("dist*", "cdist", "pairwise", "d2", "sq*", "euclid*")
+_DIST = ("dist*", "cdist", "pairwise*", "sqdist*", "euclid*")
 _COS = ("cos*", "sim*", "similarit*")
 _GATYS = "Gatys, Ecker and Bethge, Image style transfer using convolutional neural networks, 2016"
 _XIE = "Xie, Girshick and Farhadi, Unsupervised deep embedding for clustering analysis, 2016"
@@ -237,7 +237,7 @@ ROWS = (
             "Cuturi and Blondel, Soft-DTW, 2017, algorithm 1", "factor"),
     Formula("chamfer distance", ("chamfer*",), "x[n d], y[m d]", _chamfer,
             "Fan, Su and Guibas, A point set generation network, 2017, section 4.1", "factor"),
-    Formula("similarities of t-SNE", ("tsne*", "sne", "q", "student*"), "y[n d]",
+    Formula("similarities of t-SNE", ("tsne*", "sne"), "y[n d]",
             _student_shares, "van der Maaten and Hinton, Visualizing data using t-SNE, 2008, "
             "equation 4"),
     Formula("loss of t-SNE", ("tsne*", "sne", "kl*"), "shares[n n], y[n d]", _embedding_loss,
@@ -253,7 +253,7 @@ ROWS = (
             "Hilbert-Schmidt norms, 2005", "factor"),
     Formula("soft clusters", ("cluster*", "dec", "student*", "center*"),
             "z[n d], centers[k d]", _clusters, f"{_XIE}, equation 1"),
-    Formula("sharpened clusters", ("cluster*", "dec", "target*"), "q[n k]", _sharpened,
+    Formula("sharpened clusters", ("cluster*", "dec"), "q[n k]", _sharpened,
             f"{_XIE}, equation 3"),
 )  # fmt: skip
 """Rows of this theme."""

@@ -168,7 +168,7 @@ ROWS = (
       for row in both("discounted returns of episodes with a last value", _RETURNS,
                        f"rewards[{axes}], done[{axes}]:bool, last_value[{last}], gamma[]",
                        _ending_bootstrapped, f"{_SUTTON}, section 3.4", _FREE)),
-    Formula("n-step returns", ("nstep*", "n", "step*", "multistep"),
+    Formula("n-step returns", ("nstep*", "multistep"),
             "rewards[t], values[t+1], gamma[], steps[]:int", _n_steps,
             f"{_SUTTON}, equation 7.1"),
     *both("generalized advantages by next values", _GAE,

@@ -194,7 +194,7 @@ _LABELS = ("logits[n c], labels[n]:int", "logits[b t c], labels[b t]:int")
 _CE = ("ce", "xent", "crossentropy", "entropy", "nll", "logits", "softmax", "logsoftmax")
 
 ROWS = (
-    Formula("binary cross entropy", ("bce*", "entropy", "crossentropy", "log"),
+    Formula("binary cross entropy", ("bce*", "entropy", "crossentropy"),
             f"{_SOFT}, eps[]", _binary, "Goodfellow, Bengio and Courville, Deep learning, 2016, "
             "section 6.2.2.2", "factor"),
     Formula("binary cross entropy of logits", ("bce*", "entropy", "logit*", "logistic"),
@@ -226,19 +226,19 @@ ROWS = (
     *(Formula("cross entropy with label smoothing", ("smooth*",), f"{takes}, smoothing[]",
               _smoothed_cross_entropy, "Szegedy et al., Rethinking the Inception architecture, "
               "2016, section 7", "factor") for takes in _LABELS),
-    Formula("focal loss", ("focal*", "gamma"), f"{_SOFT}, alpha[], gamma[], eps[]",
+    Formula("focal loss", ("focal*",), f"{_SOFT}, alpha[], gamma[], eps[]",
             _focal_binary, "Lin et al., Focal loss for dense object detection, 2017, "
             "equation 5", "factor"),
-    Formula("focal loss of logits", ("focal*", "gamma"),
+    Formula("focal loss of logits", ("focal*",),
             "logits[*], target[*], alpha[], gamma[]", _focal_logits,
             "Lin et al., Focal loss for dense object detection, 2017, equation 5", "factor"),
-    Formula("focal loss of classes", ("focal*", "gamma"), f"{_LABELS[0]}, gamma[]",
+    Formula("focal loss of classes", ("focal*",), f"{_LABELS[0]}, gamma[]",
             _focal_classes, "Lin et al., Focal loss for dense object detection, 2017, "
             "equation 4", "factor"),
-    Formula("weighted focal loss of classes", ("focal*", "gamma"),
+    Formula("weighted focal loss of classes", ("focal*",),
             f"{_LABELS[0]}, weights[c], gamma[]", _focal_weighted,
             "Lin et al., Focal loss for dense object detection, 2017, equation 5", "factor"),
-    Formula("focal loss of shares", ("focal*", "gamma"), f"{_SOFT}, gamma[], eps[]",
+    Formula("focal loss of shares", ("focal*",), f"{_SOFT}, gamma[], eps[]",
             _focal_probabilities, "Lin et al., Focal loss for dense object detection, 2017, "
             "equation 4", "factor"),
     Formula("hinge loss", ("hinge*", "svm", "margin"), "score[*], target[*], margin[]", _hinge,
@@ -251,7 +251,7 @@ ROWS = (
     Formula("proportional odds likelihood", ("ordinal*", "cumulative", "odds", "threshold*"),
             "score[n], labels[n]:int, thresholds[k]", _proportional_odds,
             "McCullagh, Regression models for ordinal data, 1980", "factor"),
-    Formula("class-balanced weights", ("balanced", "effective*", "weight*"),
+    Formula("class-balanced weights", ("balanced", "effective*"),
             "counts[c], beta[]", _effective_number,
             "Cui et al., Class-balanced loss based on effective number of samples, 2019", "scale"),
     Formula("Brier score", ("brier*",), "probability[n c], labels[n]:int", _brier,

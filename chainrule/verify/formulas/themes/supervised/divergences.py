@@ -245,7 +245,7 @@ ROWS = (
     Formula("Bhattacharyya distance", ("bhatta*",), "p[*], q[*]", _bhattacharyya,
             "Bhattacharyya, On a measure of divergence between two statistical populations, 1943",
             "factor"),
-    Formula("Wasserstein distance of normals", ("wasserstein*", "w2", "w"),
+    Formula("Wasserstein distance of normals", ("wasserstein*", "w2"),
             "mean[*], std[*], other_mean[*], other_std[*]", _wasserstein,
             "Givens and Shortt, A class of Wasserstein metrics for probability distributions, "
             "1984", "factor"),

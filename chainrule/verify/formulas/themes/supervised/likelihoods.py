@@ -197,7 +197,7 @@ def _process(target: Array, kernel: Array, noise: float) -> Iterator[Array]:
         yield from (np.asarray(loss), np.asarray(loss + 0.5 * len(target) * _LOG_TAU))
 
 
-_NLL = ("nll", "gaussian*", "normal*", "likelihood", "logprob", "prob", "logpdf", "logp")
+_NLL = ("nll", "gaussian*", "likelihood", "logprob", "logpdf", "logp")
 _LOG = ("logvar*", "var", "variance", "logvariance", "logstd", "logsigma", "sigma", "std")
 _NIX = (
     "Nix and Weigend, Estimating the mean and variance of the target probability distribution, 1994"
@@ -228,7 +228,7 @@ ROWS = (
     Formula("Student's t likelihood", ("student*", "dof", "freedom", "nu"),
             "location[*], scale[*], target[*], freedom[]", _student,
             "Student, The probable error of a mean, 1908", "factor"),
-    Formula("log-normal likelihood", ("lognormal*", "normal"), "mean[*], std[*], target[*]",
+    Formula("log-normal likelihood", ("lognormal*",), "mean[*], std[*], target[*]",
             _log_normal, "Johnson, Kotz and Balakrishnan, Continuous univariate distributions, "
             "1994, chapter 14", "factor"),
     Formula("Poisson likelihood", ("poisson*", "rate*", "counts"),
@@ -239,8 +239,8 @@ ROWS = (
             "factor"),
     Formula("Poisson deviance", ("poisson*", "deviance"), "rate[*], target[*], eps[]",
             _poisson_deviance, "McCullagh and Nelder, Generalized linear models, 1989", "factor"),
-    Formula("gamma likelihood", ("gamma*",), "shape[*], rate[*], target[*]", _gamma,
-            "Johnson, Kotz and Balakrishnan, Continuous univariate distributions, 1994, "
+    Formula("gamma likelihood", ("gammanll*", "gammalog*", "gammaloss*"),
+            "shape[*], rate[*], target[*]", _gamma, "Johnson, Kotz and Balakrishnan, Continuous univariate distributions, 1994, "
             "chapter 17", "factor"),
     Formula("negative binomial likelihood", ("nb", "negbin*", "binomial", "dispersion", "theta"),
             "expected[*], dispersion[*], target[*], eps[]", _negative_binomial,

@@ -172,7 +172,7 @@ ROWS = (
             _symmetric_percentage, "Makridakis and Hibon, The M3-Competition, 2000", "factor"),
     Formula("squared logarithmic error", ("msle", "rmsle", "sle"), _PAIR, _log_squared,
             "scikit-learn, mean_squared_log_error", "factor"),
-    Formula("coefficient of determination", ("r2*", "rsq*", "determination", "nse"),
+    Formula("coefficient of determination", ("r2", "r2score", "rsquared", "determination", "nse"),
             f"{_PAIR}, eps[]", _determination, "Wright, Correlation and causation, 1921"),
     Formula("explained variance", ("explained", "ev"), f"{_PAIR}, eps[]", _explained_variance,
             "scikit-learn, explained_variance_score"),
