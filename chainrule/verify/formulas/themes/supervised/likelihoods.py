@@ -240,8 +240,8 @@ ROWS = (
     Formula("Poisson deviance", ("poisson*", "deviance"), "rate[*], target[*], eps[]",
             _poisson_deviance, "McCullagh and Nelder, Generalized linear models, 1989", "factor"),
     Formula("gamma likelihood", ("gammanll*", "gammalog*", "gammaloss*"),
-            "shape[*], rate[*], target[*]", _gamma, "Johnson, Kotz and Balakrishnan, Continuous univariate distributions, 1994, "
-            "chapter 17", "factor"),
+            "shape[*], rate[*], target[*]", _gamma, "Johnson, Kotz and Balakrishnan, Continuous "
+            "univariate distributions, 1994, chapter 17", "factor"),
     Formula("negative binomial likelihood", ("nb", "negbin*", "binomial", "dispersion", "theta"),
             "expected[*], dispersion[*], target[*], eps[]", _negative_binomial,
             "Lopez et al., Deep generative modeling for single-cell transcriptomics, 2018",
