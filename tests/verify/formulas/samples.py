@@ -63,7 +63,7 @@ _POSITIVE = """
     least student_t teacher_t ratio ratios snr spot strike maturity mass density color r softening
     strength epsilon length period power cost amounts every slope k base start end top low
     high divisor last_divisor limit kappa mu theta h dt squares count other_count relevance state
-    other_variance widths loss other_loss sides offset energy step
+    other_variance widths loss other_loss losses free distances sides offset energy step
 """
 _UNIT = """
     probability target quantile quantiles smoothing average rho expectile alpha activations beta
@@ -116,6 +116,7 @@ WHOLE: dict[str, Callable[[Rng, Shape], Any]] = {
     "period": _between(6, 12),
     "half": _between(5, 9),
     "cycles": _between(3, 6),
+    "last": _between(5, 12),
     "steps": _between(3, 7),
     "length": _between(5, 9),
     "levels": _between(2, 5),

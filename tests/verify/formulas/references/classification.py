@@ -173,6 +173,16 @@ def brier(p, y):
     yield ((p - np.eye(p.shape[1])[y]) ** 2).sum(axis=1).mean()
 
 
+def next_token(logits, tokens):
+    """Pairs of a position and the token after it, one by one."""
+    terms = [
+        F.cross_entropy(*tensors(x[k], y[k + 1])).item()
+        for x, y in zip(logits, tokens, strict=True)
+        for k in range(len(y) - 1)
+    ]
+    yield np.mean(terms)
+
+
 REFERENCES = {
     "binary cross entropy": by_torch(F.binary_cross_entropy),
     "binary cross entropy of logits": by_torch(F.binary_cross_entropy_with_logits),
@@ -201,4 +211,5 @@ REFERENCES = {
     "proportional odds likelihood": proportional_odds,
     "class-balanced weights": effective,
     "Brier score": brier,
+    "next-token cross entropy": next_token,
 }

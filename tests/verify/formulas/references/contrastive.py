@@ -240,6 +240,15 @@ def between(real, fake, share):
     )
 
 
+def hardest(d, labels, margin):
+    terms = []
+    for i in range(len(d)):
+        far = max(d[i, j] for j in range(len(d)) if labels[j] == labels[i])
+        near = min(d[i, j] for j in range(len(d)) if labels[j] != labels[i])
+        terms.append(max(0, far - near + margin))
+    yield np.mean(terms)
+
+
 REFERENCES = {
     "contrastive loss of distances": pair,
     "contrastive loss": pair_points,
@@ -249,6 +258,11 @@ REFERENCES = {
     "margin ranking loss": ranking,
     "pairwise logistic loss": logistic,
     "contrastive loss of candidates": candidates,
+    "triplet loss of the hardest": hardest,
+    "pairwise logistic loss with a scale or a margin": lambda p, n, beta: [
+        -np.log(expit(beta * (p - n))).mean(),
+        -np.log(expit(p - n - beta)).mean(),
+    ],
     "InfoNCE": info_nce,
     "CLIP loss": clip,
     "InfoNCE of scores": score_matrix,

@@ -216,6 +216,9 @@ REFERENCES = {
     "rates of the cosine noise schedule": cosine_betas,
     "noised data": at(noised),
     "velocity of noise and data": at(velocity),
+    "data noised by the sub-VP process": lambda x, e, bar: [
+        np.cos(angle(bar)) * x + np.sin(angle(bar)) ** 2 * e
+    ],
     "data by predicted noise": at(lambda x, e, bar: solved(x, e, bar, noise_row)[0]),
     "noise by predicted data": at(lambda x, d, bar: solved(x, d, bar, data_row)[1]),
     "data by predicted velocity": at(lambda x, v, bar: solved(x, v, bar, velocity_row)[0]),

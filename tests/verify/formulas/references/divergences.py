@@ -117,6 +117,12 @@ def hard_and_soft(student, teacher, labels, temperature, alpha):
     yield (1 - alpha) * temperature**2 * soft + alpha * hard
 
 
+def free_bits(mean, log_variance, free):
+    (each, *_) = to_standard(mean, np.exp(log_variance / 2))
+    yield sum(max(x, free) for x in each.mean(axis=0))
+    yield np.where(each > free, each, free).sum()
+
+
 REFERENCES = {
     "KL to the standard normal by log-variance": lambda m, v: to_standard(m, np.exp(v / 2)),
     "KL to the standard normal by variance": lambda m, v, eps: to_standard(m, np.sqrt(v)),
@@ -154,5 +160,6 @@ REFERENCES = {
     "Donsker-Varadhan bound": donsker_varadhan,
     "bound of Nguyen, Wainwright and Jordan": nguyen,
     "distillation of soft targets": distillation,
+    "KL to the standard normal with free bits": free_bits,
     "distillation of hard and soft targets": hard_and_soft,
 }

@@ -263,6 +263,12 @@ REFERENCES = {
     "attention weights": weights,
     "attention": attention(False),
     "causal attention weights": causal_weights,
+    "attention without a scale": lambda q, k, v: [
+        F.scaled_dot_product_attention(*tensors(q, k, v), scale=1.0).numpy()
+    ],
+    "attention scaled by the width": lambda q, k, v: [
+        F.scaled_dot_product_attention(*tensors(q, k, v), scale=1 / q.shape[-1]).numpy()
+    ],
     "causal attention": attention(True),
     "causal weights of scores": lambda s: [causal_rows(s)],
     "weights of scores under a mask": masked,
@@ -280,12 +286,11 @@ REFERENCES = {
     "GELU": gelu,
     "swish": of(F.silu),
     "mish": of(F.mish),
+    "swish with a scale": lambda x, b: [F.silu(torch.tensor(b * x)).numpy() / b],
     "ELU": lambda x, a: [F.elu(torch.tensor(x), a).numpy()],
     "SELU": of(F.selu),
     "leaky ReLU": lambda x, a: [F.leaky_relu(torch.tensor(x), a).numpy()],
     "softplus": lambda x, b: [F.softplus(torch.tensor(x), b).numpy()],
-    "log-sigmoid": of(F.logsigmoid),
-    "hyperbolic tangent": lambda x: [(np.exp(2 * x) - 1) / (np.exp(2 * x) + 1)],
     "hard swish": of(F.hardswish),
     "SwiGLU": lambda g, v: [F.silu(torch.tensor(g)).numpy() * v],
     "GLU": lambda g, v: [F.glu(torch.tensor(np.concatenate([v, g], axis=-1))).numpy()],

@@ -6,6 +6,7 @@ import numpy as np
 import torch.nn.functional as F  # noqa: N812
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
+from scipy.stats import norm
 from sklearn import metrics
 
 from tests.verify.formulas.torch_calls import by_torch, tensors
@@ -110,6 +111,24 @@ def masked(x, mask, eps):
     yield x[mask.astype(bool)].mean()
 
 
+def power(p, t, order):
+    yield np.mean([np.linalg.norm([x], ord=2) ** order for x in (p - t).flat])
+
+
+def weighted(p, t, w):
+    """By scikit-learn: the weights are those of cases."""
+    if w.ndim == 1:
+        yield metrics.mean_squared_error(t, p, sample_weight=w) * w.sum()
+        yield metrics.mean_absolute_error(t, p, sample_weight=w)
+    else:
+        yield metrics.mean_squared_error(t.ravel(), p.ravel(), sample_weight=w.ravel())
+
+
+def uncertain(losses, s):
+    """A normal likelihood of errors whose squares are the losses."""
+    yield sum(-norm.logpdf(np.sqrt(losses), 0, np.exp(s / 2)) - np.log(2 * np.pi) / 2)
+
+
 REFERENCES = {
     "squared error": by_torch(F.mse_loss),
     "absolute error": by_torch(F.l1_loss),
@@ -130,4 +149,7 @@ REFERENCES = {
     "epsilon-insensitive loss": insensitive,
     "scale-invariant logarithmic error": scale_invariant,
     "mean over a mask": masked,
+    "power of errors": power,
+    "weighted error": weighted,
+    "losses weighed by uncertainty": uncertain,
 }

@@ -220,6 +220,12 @@ def psnr(x, y, top):
     yield 20 * np.log10(top) - 10 * np.log10(metrics.mean_squared_error(y.ravel(), x.ravel()))
 
 
+def signal_ratio(x, y, eps):
+    """By the angle between both: `20 log10 |cot|`."""
+    cosine = (x * y).sum(axis=-1) / np.linalg.norm(x, axis=-1) / np.linalg.norm(y, axis=-1)
+    yield -20 * np.log10(np.abs(np.tan(np.arccos(cosine))))
+
+
 def correlation(x, y, eps):
     r = stats.pearsonr(x.ravel(), y.ravel()).statistic
     yield r
@@ -251,6 +257,7 @@ REFERENCES = {
     "velocity Verlet step": verlet,
     "position of a Verlet step": verlet_position,
     "Störmer step": stormer,
+    "half-implicit step of a motion": lambda x, v, a, h: [x + h * v + h**2 * a],
     "Adams-Bashforth step": adams_bashforth,
     "Euler-Maruyama step": lambda x, a, b, z, h: [x + h * (a + b * z / h**0.5)],
     "Ornstein-Uhlenbeck step": lambda x, z, theta, m, s, h: [
@@ -293,6 +300,7 @@ REFERENCES = {
     "structural similarity of whole images": whole_ssim,
     "peak signal-to-noise ratio": psnr,
     "correlation": correlation,
+    "scale-invariant signal-to-noise ratio": signal_ratio,
     "concordance": concordance,
     "covariance matrix": lambda x: [np.cov(x.T), np.cov(x)],
     "correlation matrix": lambda x: [np.corrcoef(x.T), np.corrcoef(x)],
@@ -304,6 +312,7 @@ REFERENCES = {
     "geometric mean": lambda x: [stats.gmean(x, axis=None), stats.gmean(x, axis=-1)],
     "harmonic mean": lambda x: [stats.hmean(x, axis=None), stats.hmean(x, axis=-1)],
     "Sharpe ratio": lambda r, eps: [1 / stats.variation(r, axis=None, ddof=1)],
+    "sample by mean and log-deviation": lambda m, s, z: [m + np.sqrt(np.exp(s + s)) * z],
     "sample by mean and log-variance": lambda m, v, z: [m + np.sqrt(np.exp(v)) * z],
     "importance weighted bound": bound,
     "effective sample size": sample_size,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -205,9 +207,7 @@ def clipped_values(v, old, r, clip):
 
 
 def estimates(new, old):
-    yield (old - new).mean()
     yield (np.exp(old - new) - 1 - (old - new)).mean()
-    yield ((new - old) ** 2).mean() / 2
 
 
 def dpo(c, d, ref_c, ref_d, beta):
@@ -275,6 +275,12 @@ REFERENCES = {
             "TD target": target,
             "Q-learning target": lambda r, d, q, g: target(r, d, np.max(q, axis=1), g),
             "target of double Q-learning": double,
+            "TD target after several steps": lambda r, d, v, g, n: target(
+                r, d, v * math.prod([g] * n), 1.0
+            ),
+            "Q-learning target after several steps": lambda r, d, q, g, n: target(
+                r, d, q.max(axis=1) * math.prod([g] * n), 1.0
+            ),
             "target of the smaller of two values": lambda r, d, q, o, g: target(
                 r, d, np.where(q < o, q, o), g
             ),
@@ -300,6 +306,10 @@ REFERENCES = {
     "estimate of a divergence by samples": estimates,
     "surrogate policy objective": lambda x, old, a: [-np.mean(np.exp(x) / np.exp(old) * a)],
     "DPO loss": dpo,
+    "advantage weighted regression": lambda x, a, beta: [
+        -np.mean(np.exp(a / beta) * x),
+        -(softmax((a / beta).ravel()) @ x.ravel()),
+    ],
     "IPO loss": ipo,
     "SimPO loss": lambda c, d, beta, g: [-np.log(expit(beta * c - beta * d - g)).mean()],
     "odds ratio loss": orpo,

@@ -138,6 +138,19 @@ def warm_average(step, decay):
     yield np.array([min(decay, (1 + k) / (10 + k)) for k in step])
 
 
+def warm_cosine_start(step, warmup, total, start, base, floor):
+    """A line, then PyTorch's CosineAnnealingLR."""
+    inside = np.minimum(step, total)
+    lambda o: lr_scheduler.LinearLR(o, min(start / base, 1.0), 1.0, warmup)
+    down = lambda o: lr_scheduler.CosineAnnealingLR(o, total - warmup, floor)
+    falls = rates(np.maximum(inside - warmup, 0), down, base)
+    yield np.where(inside < warmup, np.interp(inside, [0, warmup], [start, base]), falls)
+
+
+def trapezoid(step, warmup, total, last):
+    yield np.interp(step, [0, warmup, total - last, total], [0, 1, 1, 0])
+
+
 REFERENCES = {
     "warm-up and cosine": warm_cosine,
     "warm-up and cosine to a floor": warm_cosine_floor,
@@ -165,4 +178,10 @@ REFERENCES = {
         np.array([max(low, a * math.exp(-rate * k)) for k in step])
     ],
     "decay of averages that rises": warm_average,
+    "warm-up from a start and cosine": warm_cosine_start,
+    "warm-up and line to a floor": lambda s, w, n, base, floor: [
+        np.where(s < w, s / w * base, np.interp(s, [w, n], [base, floor]))
+    ],
+    "warm-up, level and descent": trapezoid,
+    "exponential ramp-up": lambda s, n: [np.exp(-5 * np.interp(s, [0, n], [1, 0]) ** 2)],
 }

@@ -82,8 +82,7 @@ def _structure(
 def _whole_structure(x: Array, y: Array, c1: float, c2: float) -> Iterator[Array]:
     for ddof in (0, 1):
         c = np.cov(x.ravel(), y.ravel(), ddof=ddof)
-        args = (x.mean(), y.mean(), c[0, 0], c[1, 1], c[0, 1])
-        yield from _structure(*(np.asarray(a) for a in args), c1, c2)
+        yield from _structure(x.mean(), y.mean(), c[0, 0], c[1, 1], c[0, 1], c1, c2)
 
 
 def _noise_ratio(x: Array, y: Array, top: float) -> Iterator[Array]:
@@ -92,6 +91,17 @@ def _noise_ratio(x: Array, y: Array, top: float) -> Iterator[Array]:
     for error in (square.mean(), square.mean(axis=axes) if axes else square.mean()):
         for low in (0.0, 1e-8, 1e-10):
             ratio = 10 * np.log10(top**2 / (error + low))
+            yield from (ratio, ratio.mean())
+
+
+def _signal_ratio(x: Array, y: Array, eps: float) -> Iterator[Array]:
+    """Scale-invariant, of an estimate and its target along the last axis, in decibels."""
+    for a, b in ((x, y), *[[z - z.mean(axis=-1, keepdims=True) for z in (x, y)]]):
+        for e in (0.0, eps):
+            scale = (a * b).sum(axis=-1, keepdims=True) / ((b**2).sum(axis=-1, keepdims=True) + e)
+            part = scale * b
+            below = ((a - part) ** 2).sum(axis=-1) + e
+            ratio = 10 * np.log10((part**2).sum(axis=-1) / below + e)
             yield from (ratio, ratio.mean())
 
 
@@ -163,6 +173,10 @@ def _reparameterized(mean: Array, log_variance: Array, noise: Array) -> Iterator
     yield mean + np.exp(0.5 * log_variance) * noise
 
 
+def _reparameterized_deviation(mean: Array, log_std: Array, noise: Array) -> Iterator[Array]:
+    yield mean + np.exp(log_std) * noise
+
+
 def _importance_bound(log_joint: Array, log_proposal: Array) -> Iterator[Array]:
     """Samples are the last axis, or the first."""
     w = log_joint - log_proposal
@@ -180,11 +194,12 @@ def _share_of_latents(log_q: Array) -> Iterator[Array]:
 
 
 _POLYAK = "Polyak and Juditsky, Acceleration of stochastic approximation by averaging, 1992"
-_EMA = ("ema*", "average*", "avg*", "decay", "momentum", "smooth*", "moving")
+_EMA = ("ema*", "average*", "avg*", "smooth*", "moving")
 _KINGMA = "Kingma and Ba, Adam, 2015, section 3"
 _WANG = "Wang et al., Image quality assessment, 2004"
 _ZHANG = "Zhang et al., mixup, 2018"
 _ALL = "x[*], y[*]"
+_CORR = ("corr", "correlation*", "corrcoef")
 
 ROWS = (
     Formula("exponential average", _EMA, "average[*], new[*], decay[]", _average, _POLYAK),
@@ -201,9 +216,9 @@ ROWS = (
             "rms", "count"), "mean[*], variance[*], count[], other_mean[*], other_variance[*], "
             "other_count[]", _merged,
             "Chan, Golub and LeVeque, Updating formulae and a pairwise algorithm, 1979"),
-    Formula("mixup", ("mixup*", "lam*", "mixed*", "mix*"), "x[*], other[*], share[]", _mixed,
+    Formula("mixup", ("mixup*", "mixed*", "mix"), "x[*], other[*], share[]", _mixed,
             _ZHANG),
-    Formula("loss of mixup", ("mixup*", "lam*", "mixed*", "cutmix*"),
+    Formula("loss of mixup", ("mixup*", "mixed*", "cutmix*"),
             "loss[*], other_loss[*], share[]", _mixed_loss, _ZHANG, "factor"),
     Formula("structural similarity", ("ssim*",),
             "mean[*], other_mean[*], variance[*], other_variance[*], covariance_of[*], c1[], c2[]",
@@ -212,14 +227,14 @@ ROWS = (
             _whole_structure, f"{_WANG}, equation 13"),
     Formula("peak signal-to-noise ratio", ("psnr*",), f"{_ALL}, top[]", _noise_ratio,
             "ITU-T J.340; scikit-image, peak_signal_noise_ratio", "factor"),
-    Formula("correlation", ("corr*", "pearson*", "pcc", "ncc"), f"{_ALL}, eps[]", _correlation,
+    Formula("correlation", (*_CORR, "pearson*", "pcc", "ncc"), f"{_ALL}, eps[]", _correlation,
             "Pearson 1896", "factor"),
     Formula("concordance", ("ccc*", "concordance*"), _ALL, _concordance,
             "Lin, A concordance correlation coefficient to evaluate reproducibility, 1989",
             "factor"),
     Formula("covariance matrix", ("cov*", "covariance*"), "x[n d]", _covariances, "Pearson 1901",
             "scale"),
-    Formula("correlation matrix", ("corr*",), "x[n d]", _correlations, "Pearson 1896"),
+    Formula("correlation matrix", _CORR, "x[n d]", _correlations, "Pearson 1896"),
     Formula("weighted mean", ("weight*",), "x[*], weights[*], eps[]", _weighted,
             "the mean of what weighs differently"),
     Formula("moving average", ("moving*", "rolling*", "window*"), "x[t], width[]:int", _moving,
@@ -228,8 +243,11 @@ ROWS = (
     Formula("harmonic mean", ("harmonic*", "hmean"), "amounts[*]", _harmonic, "Archytas"),
     Formula("Sharpe ratio", ("sharpe*",), "returns[*], eps[]", _sharpe,
             "Sharpe, The Sharpe ratio, 1994", "factor"),
-    Formula("sample by mean and log-variance", ("reparam*", "logvar*", "z", "sample*"),
+    Formula("sample by mean and log-variance", ("reparam*", "logvar*"),
             "mean[*], log_variance[*], noise[*]", _reparameterized,
+            "Kingma and Welling, Auto-encoding variational Bayes, 2014, section 2.4"),
+    Formula("sample by mean and log-deviation", ("logstd*", "logsigma*", "logscale*", "logdev*"),
+            "mean[*], log_std[*], noise[*]", _reparameterized_deviation,
             "Kingma and Welling, Auto-encoding variational Bayes, 2014, section 2.4"),
     Formula("importance weighted bound", ("iwae*", "importance", "elbo", "bound"),
             "log_joint[*], log_proposal[*]", _importance_bound,
@@ -237,5 +255,8 @@ ROWS = (
             "factor"),
     Formula("effective sample size", ("ess*", "effective"), "log_weights[*]", _share_of_latents,
             "Kong, A note on importance sampling using standardized weights, 1992"),
+    Formula("scale-invariant signal-to-noise ratio", ("sisnr*", "sisdr*", "snr", "sdr"),
+            f"{_ALL}, eps[]", _signal_ratio,
+            "Le Roux et al., SDR: half-baked or well done?, 2019", "factor"),
 )  # fmt: skip
 """Rows of this theme."""

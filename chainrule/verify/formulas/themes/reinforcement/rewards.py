@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from chainrule.engine.op import Array
-from chainrule.verify.formulas.formula import Formula, Value
-from chainrule.verify.formulas.themes.shared import reverse_discounted
+from chainrule.verify.formulas.formula import Formula
+from chainrule.verify.formulas.themes.functions import reverse_discounted
+from chainrule.verify.formulas.themes.reinforcement.endings import both
 
 
 def _returns(rewards: Array, gamma: float) -> Iterator[Array]:
@@ -42,42 +43,6 @@ def _ending_bootstrapped(
 ) -> Iterator[Array]:
     rewards = _with_last(rewards, last_value * (1 - done[-1]), gamma)
     yield from _ending_returns(rewards, done, gamma)
-
-
-def _target(rewards: Array, done: Array, next_values: Array, gamma: float) -> Iterator[Array]:
-    yield rewards + gamma * (1 - done) * next_values
-
-
-def _target_of_best(rewards: Array, done: Array, next_q: Array, gamma: float) -> Iterator[Array]:
-    yield rewards + gamma * (1 - done) * next_q.max(axis=-1)
-
-
-def _double_target(
-    rewards: Array, done: Array, online_q: Array, target_q: Array, gamma: float
-) -> Iterator[Array]:
-    best = np.take_along_axis(target_q, online_q.argmax(axis=-1)[..., None], axis=-1)[..., 0]
-    yield rewards + gamma * (1 - done) * best
-
-
-def _twin_target(
-    rewards: Array, done: Array, q: Array, other_q: Array, gamma: float
-) -> Iterator[Array]:
-    yield rewards + gamma * (1 - done) * np.minimum(q, other_q)
-
-
-def _soft_target(
-    rewards: Array, done: Array, q: Array, other_q: Array, log_prob: Array, gamma: float,
-    alpha: float,
-) -> Iterator[Array]:  # fmt: skip
-    soft = np.minimum(q, other_q) - alpha * log_prob
-    yield rewards + gamma * (1 - done) * soft
-
-
-def _error(
-    rewards: Array, done: Array, values: Array, next_values: Array, gamma: float
-) -> Iterator[Array]:
-    error = rewards + gamma * (1 - done) * next_values - values
-    yield from (error, error**2, np.asarray((error**2).mean()))
 
 
 def _gae(delta: Array, values: Array, shares: Array) -> Iterator[Array | tuple[Array, Array]]:
@@ -179,47 +144,7 @@ def _v_trace_logs(
     yield from _v_trace(np.exp(log_ratios), discounts, rewards, values, last_value)
 
 
-def _projected(
-    rewards: Array, done: Array, next_probability: Array, support: Array, gamma: float
-) -> Iterator[Array]:
-    """Each atom's share goes to the two atoms around where it comes to lie."""
-    step = support[1] - support[0]
-    moved = rewards[:, None] + gamma * (1 - done[:, None]) * support
-    moved = np.clip(moved, support[0], support[-1])
-    near = np.clip(1 - np.abs(moved[:, :, None] - support) / step, 0, 1)
-    yield (next_probability[:, :, None] * near).sum(axis=1)
-
-
-def _expected_next(
-    rewards: Array, done: Array, next_q: Array, policy: Array, gamma: float
-) -> Iterator[Array]:
-    yield rewards + gamma * (1 - done) * (policy * next_q).sum(axis=-1)
-
-
-def _not_done(value: Value) -> Value:
-    """The same of masks that are 1 where an episode goes on."""
-
-    def of(rewards: Array, not_done: Array, *rest: Array) -> Iterator[Array]:
-        yield from value(rewards, 1 - not_done, *rest)
-
-    return of
-
-
-def _both(
-    name: str, words: tuple[str, ...], takes: str, value: Value, source: str,
-    up_to: str = "",
-) -> Iterator[Formula]:  # fmt: skip
-    """By `done`, and by what is 1 where an episode goes on."""
-    shift = "shift and scale" if up_to else ""
-    yield Formula(name, words, takes, value, source, shift)
-    other = takes.replace("done[", "not_done[", 1)
-    yield Formula(f"{name} by masks", _MASKS, other, _not_done(value), source, shift)
-
-
-_MASKS = ("mask*", "nonterminal*", "nextnonterminal*", "not", "notdone*", "alive*", "continu*",
-          "non", "undone")  # fmt: skip
 _RETURNS = ("return*", "discount*", "rtg", "togo", "g", "rewards")
-_Q = ("td*", "q", "dqn*", "target*", "bellman*", "qvalues", "next*")
 _GAE = ("gae*", "adv*", "advantage*", "lam*")
 _SUTTON = "Sutton and Barto, Reinforcement learning, 2018"
 _SCHULMAN = (
@@ -233,52 +158,30 @@ ROWS = (
     *(Formula("discounted returns", _RETURNS, takes, _returns, f"{_SUTTON}, equation 3.8", _FREE)
       for takes in ("rewards[t], gamma[]", "rewards[t n], gamma[]")),
     *(row for axes in ("t", "t n")
-      for row in _both("discounted returns of episodes", _RETURNS,
+      for row in both("discounted returns of episodes", _RETURNS,
                        f"rewards[{axes}], done[{axes}]:bool, gamma[]", _ending_returns,
                        f"{_SUTTON}, section 3.4", _FREE)),
     *(Formula("discounted returns with a last value", _RETURNS,
               f"rewards[{axes}], last_value[{last}], gamma[]", _bootstrapped,
               f"{_SUTTON}, equation 7.1", _FREE) for axes, last in (("t", ""), ("t n", "n"))),
     *(row for axes, last in (("t", ""), ("t n", "n"))
-      for row in _both("discounted returns of episodes with a last value", _RETURNS,
+      for row in both("discounted returns of episodes with a last value", _RETURNS,
                        f"rewards[{axes}], done[{axes}]:bool, last_value[{last}], gamma[]",
                        _ending_bootstrapped, f"{_SUTTON}, section 3.4", _FREE)),
-    Formula("n-step returns", ("nstep*", "n", "step*", "multistep"),
+    Formula("n-step returns", ("nstep*", "multistep"),
             "rewards[t], values[t+1], gamma[], steps[]:int", _n_steps,
             f"{_SUTTON}, equation 7.1"),
-    *_both("TD target", _Q, "rewards[*], done[*]:bool, next_values[*], gamma[]", _target,
-           f"{_SUTTON}, equation 6.2"),
-    *_both("Q-learning target", _Q, "rewards[n], done[n]:bool, next_q[n a], gamma[]",
-           _target_of_best, "Watkins 1989; Mnih et al., Human-level control through deep "
-           "reinforcement learning, 2015"),
-    *_both("target of double Q-learning", ("double*", "ddqn", "online*", "argmax", *_Q),
-           "rewards[n], done[n]:bool, online_q[n a], target_q[n a], gamma[]", _double_target,
-           "van Hasselt, Guez and Silver, Deep reinforcement learning with double Q-learning, "
-           "2016, equation 4"),
-    *_both("target of the smaller of two values", ("td3", "min", "twin", "q1", "q2", *_Q),
-           "rewards[*], done[*]:bool, q[*], other_q[*], gamma[]", _twin_target,
-           "Fujimoto, van Hoof and Meger, Addressing function approximation error (TD3), 2018, "
-           "equation 10"),
-    *_both("target of soft actor-critic", ("sac", "soft*", "alpha", *_Q),
-           "rewards[*], done[*]:bool, q[*], other_q[*], log_prob[*], gamma[], alpha[]",
-           _soft_target, "Haarnoja et al., Soft actor-critic algorithms and applications, 2018"),
-    *_both("target of expected Sarsa", ("sarsa", "expected", *_Q),
-           "rewards[n], done[n]:bool, next_q[n a], policy[n a], gamma[]", _expected_next,
-           f"{_SUTTON}, equation 6.9"),
-    *_both("TD error", ("td*", "delta*", "error", "critic*"),
-           "rewards[*], done[*]:bool, values[*], next_values[*], gamma[]", _error,
-           f"{_SUTTON}, equation 6.5"),
-    *_both("generalized advantages by next values", _GAE,
+    *both("generalized advantages by next values", _GAE,
            "rewards[t], done[t]:bool, values[t], next_values[t], gamma[], lam[]", _advantages,
            _SCHULMAN, _FREE),
     *(row for axes, last in (("t", ""), ("t n", "n"))
-      for row in _both("generalized advantages", _GAE, f"rewards[{axes}], done[{axes}]:bool, "
+      for row in both("generalized advantages", _GAE, f"rewards[{axes}], done[{axes}]:bool, "
                        f"values[{axes}], last_value[{last}], gamma[], lam[]",
                        _advantages_last, _SCHULMAN, _FREE)),
-    *_both("generalized advantages by one value more", _GAE,
+    *both("generalized advantages by one value more", _GAE,
            "rewards[t], done[t]:bool, values[t+1], gamma[], lam[]", _advantages_one_more,
            _SCHULMAN, _FREE),
-    *_both("generalized advantages up to the end", _GAE,
+    *both("generalized advantages up to the end", _GAE,
            "rewards[t], done[t]:bool, values[t], gamma[], lam[]", _advantages_none_after,
            _SCHULMAN, _FREE),
     Formula("generalized advantages of one episode", _GAE,
@@ -292,7 +195,7 @@ ROWS = (
               f"rewards[{axes}], done[{axes}]:bool, values[{axes}], next_value[{last}], "
               f"next_done[{last}]:bool, gamma[], lam[]", _advantages_before,
               f"{_SCHULMAN}; as in CleanRL", _FREE) for axes, last in (("t", ""), ("t n", "n"))),
-    *_both("lambda-returns", ("lambda*", "lam*", "return*", "td*"),
+    *both("lambda-returns", ("lambda*", "lam*", "return*", "td*"),
            "rewards[t], done[t]:bool, next_values[t], gamma[], lam[]", _lambda_returns,
            f"{_SUTTON}, equation 12.2", _FREE),
     Formula("V-trace", ("vtrace*", "rho*", "vs", "trace"),
@@ -300,9 +203,5 @@ ROWS = (
     Formula("V-trace by logarithms", ("vtrace*", "rho*", "vs", "trace"),
             "log_ratios[t], discounts[t], rewards[t], values[t], last_value[]", _v_trace_logs,
             _ESPEHOLT),
-    *_both("projection of value distributions", ("c51", "atoms*", "support", "categorical",
-           "projec*"), "rewards[n], done[n]:bool, next_probability[n k], support[k], gamma[]",
-           _projected, "Bellemare, Dabney and Munos, A distributional perspective on "
-           "reinforcement learning, 2017, algorithm 1"),
 )  # fmt: skip
 """Rows of this theme."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import reductions, relu, softplus
+from chainrule.verify.formulas.themes.functions import reductions, relu, softplus
 
 
 def _two(real: Array, fake: Array) -> Iterator[Array]:
@@ -45,7 +45,6 @@ def _least_squares(real: Array, fake: Array) -> Iterator[Array]:
 
 def _least_squares_generator(fake: Array) -> Iterator[Array]:
     yield from reductions((fake - 1) ** 2)
-    yield from reductions(fake**2)
 
 
 def _critic(real: Array, fake: Array) -> Iterator[Array]:
@@ -107,19 +106,19 @@ ROWS = (
             "real[*], fake[*]", _least_squares, _MAO, "factor"),
     Formula("least squares loss of generators", ("lsgan", "gen*", "g", "fake*"), "fake[*]",
             _least_squares_generator, _MAO, "factor"),
-    Formula("critic loss", ("wgan*", "wasserstein", *_REAL), "real[*], fake[*]", _critic,
+    Formula("critic loss", ("wgan*", "wasserstein", "critic*"), "real[*], fake[*]", _critic,
             "Arjovsky, Chintala and Bottou, Wasserstein GAN, 2017", "factor"),
     Formula("gradient penalty", ("gp", "penalty", "grad*"), "gradient[*], eps[]", _penalty,
             _GULRAJANI, "factor"),
-    Formula("zero-centred gradient penalty", ("r1*", "r2*", "penalty", "reg"), "gradient[*]",
+    Formula("zero-centred gradient penalty", ("r1", "r1reg*", "zerocent*"), "gradient[*]",
             _r1, "Mescheder, Geiger and Nowozin, Which training methods for GANs do actually "
             "converge?, 2018, equation 9", "factor"),
     Formula("critic loss with gradient penalty", ("wgan*", "gp", "penalty"),
             "real[n], fake[n], gradient[n d], weight[]", _critic_with_penalty, _GULRAJANI,
             "factor"),
-    Formula("relativistic loss", ("relativ*", "rgan*", *_REAL), "real[*], fake[*]",
+    Formula("relativistic loss", ("relativ*", "rgan*"), "real[*], fake[*]",
             _relativistic, "Jolicoeur-Martineau, The relativistic discriminator, 2019", "factor"),
-    Formula("average relativistic loss", ("relativ*", "ragan*", *_REAL), "real[*], fake[*]",
+    Formula("average relativistic loss", ("relativ*", "ragan*"), "real[*], fake[*]",
             _relativistic_average, "Jolicoeur-Martineau, The relativistic discriminator, 2019",
             "factor"),
     *(Formula("points between real and fake", ("interp*", "mixed", "hat", "gp"), takes, _between,

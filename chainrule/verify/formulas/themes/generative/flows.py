@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import reductions, sigmoid, softplus
+from chainrule.verify.formulas.themes.functions import reductions, sigmoid, softplus
 
 _LOG_TAU = float(np.log(2 * np.pi))
 Mapped = tuple[Array, Array]
@@ -76,8 +76,7 @@ def _tanh_volume(x: Array) -> Iterator[Array]:
 
 
 def _standard_normal(x: Array) -> Iterator[Array]:
-    for each in (0.5 * x**2, 0.5 * (x**2 + _LOG_TAU)):
-        yield from reductions(each)
+    yield from reductions(0.5 * (x**2 + _LOG_TAU))
 
 
 def _flow_likelihood(z: Array, volume: Array) -> Iterator[Array]:
@@ -100,7 +99,7 @@ def _actnorm(x: Array, log_scale: Array, bias: Array) -> Iterator[Array]:
 
 _DINH = "Dinh, Sohl-Dickstein and Bengio, Density estimation using Real NVP, 2017"
 _REZENDE = "Rezende and Mohamed, Variational inference with normalizing flows, 2015"
-_AFFINE = ("coupling*", "flow*", "logdet*", "scale*", "shift*", "nvp", "realnvp", "maf", "iaf")
+_AFFINE = ("coupling*", "flow*", "logdet*", "nvp", "realnvp", "maf", "iaf")
 
 ROWS = (
     Formula("affine coupling", _AFFINE, "x[n d], log_scale[n d], shift[n d]", _coupling,
@@ -120,14 +119,14 @@ ROWS = (
     Formula("log-slope of the hyperbolic tangent", ("tanh*", "logdet*", "squash*"), "x[*]",
             _tanh_volume, "Dillon et al., TensorFlow distributions, 2017, bijector Tanh",
             "factor"),
-    Formula("standard normal log-density", ("prior", "normal", "gaussian", "logprob*", "logp*",
-            "logpz", "base"), "x[*]", _standard_normal, "Gauss 1809", "factor"),
+    Formula("standard normal log-density", ("gaussian*", "logprob*", "logp*", "base"), "x[*]",
+            _standard_normal, "Gauss 1809", "factor"),
     Formula("likelihood of a flow", ("flow*", "logdet*", "ldj", "nll", "logp*"),
             "z[n d], volume[n]", _flow_likelihood, f"{_DINH}, equation 2", "factor"),
     Formula("bits per dimension", ("bpd", "bits*"), "nll[n], size[]:int, levels[]:int", _bits,
             "Theis, van den Oord and Bethge, A note on the evaluation of generative models, 2016",
             ""),
-    Formula("actnorm", ("actnorm*", "act"), "x[n d], log_scale[d], bias[d]", _actnorm,
+    Formula("actnorm", ("actnorm*",), "x[n d], log_scale[d], bias[d]", _actnorm,
             "Kingma and Dhariwal, Glow, 2018, table 1"),
 )  # fmt: skip
 """Rows of this theme."""

@@ -29,6 +29,16 @@ def totals(x: Array) -> Iterator[Array]:
     yield np.asarray(x.mean())
 
 
+def counting(n: int) -> Array:
+    """0 to n - 1."""
+    return np.arange(n, dtype=float)
+
+
+def evenly(first: float, last: float, n: int) -> Array:
+    """So many numbers, both ends among them."""
+    return np.linspace(first, last, n)
+
+
 def sigmoid(x: Array) -> Array:
     """Without overflow."""
     return 0.5 * (1 + np.tanh(0.5 * x))

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import (
+from chainrule.verify.formulas.themes.functions import (
     log_softmax,
     reductions,
     softmax,
@@ -37,6 +37,16 @@ def _with_baseline(log_prob: Array, returns: Array, values: Array) -> Iterator[A
         yield from reductions(-log_prob * (r - values))
 
 
+def _advantage_weighted(log_prob: Array, advantages: Array, beta: float) -> Iterator[Array]:
+    """The number divides or multiplies; weights are at most 20 or 100, or of sum 1."""
+    for a in _standardized(advantages):
+        for x in (a / beta, beta * a):
+            weight = np.exp(np.minimum(x, 50.0))
+            for w in (weight, np.minimum(weight, 20.0), np.minimum(weight, 100.0)):
+                yield from reductions(-w * log_prob)
+            yield -(weight / weight.sum() * log_prob).sum()
+
+
 def _actor_critic(log_prob: Array, returns: Array, values: Array, weight: float) -> Iterator[Array]:
     advantage = returns - values
     for a in _standardized(advantage):
@@ -63,11 +73,9 @@ def _clipped_values(
 
 
 def _divergence_estimates(log_prob: Array, old_log_prob: Array) -> Iterator[Array]:
-    """Three in use, of samples from the old policy or from the new one."""
+    """The one that is never negative, of samples from the old policy or from the new one."""
     for log_ratio in (log_prob - old_log_prob, old_log_prob - log_prob):
         yield from totals(np.exp(log_ratio) - 1 - log_ratio)
-        yield from totals(-log_ratio)
-        yield from totals(0.5 * log_ratio**2)
 
 
 def _importance(log_prob: Array, old_log_prob: Array, advantages: Array) -> Iterator[Array]:
@@ -238,18 +246,18 @@ ROWS = (
     Formula("actor loss of soft actor-critic", ("sac", "actor*", "pi", "policy*"),
             "log_prob[*], q[*], other_q[*], alpha[]", _soft_actor,
             "Haarnoja et al., Soft actor-critic algorithms and applications, 2018", "factor"),
-    Formula("temperature loss of soft actor-critic", ("sac", "alpha*", "temperature"),
+    Formula("temperature loss of soft actor-critic", ("logalpha", "targetentropy"),
             "log_prob[*], log_alpha[], target_entropy[]", _temperature,
             "Haarnoja et al., Soft actor-critic algorithms and applications, 2018", "factor"),
     Formula("quantile Huber loss", ("quantile*", "qr*", "iqn", "tau*", "huber"),
             "prediction[n q], target[n p], quantiles[q], kappa[]", _quantile_huber,
             "Dabney et al., Distributional reinforcement learning with quantile regression, "
             "2018, equation 10", "factor"),
-    Formula("dueling values", ("duel*", "adv*"), "value[n], advantages[n a]", _dueling,
+    Formula("dueling values", ("duel*",), "value[n], advantages[n a]", _dueling,
             "Wang et al., Dueling network architectures, 2016, equation 9"),
     Formula("conservative penalty", ("cql*", "conservative"), "q[n a], actions[n]:int",
             _conservative, "Kumar et al., Conservative Q-learning, 2020, equation 4", "factor"),
-    Formula("soft update", ("tau", "polyak*", "soft*", "target*"),
+    Formula("soft update", ("tau", "polyak*", "softupdate*"),
             "target[*], online[*], tau[]", _soft_update,
             "Lillicrap et al., Continuous control with deep reinforcement learning, 2016"),
     Formula("upper confidence bound", ("ucb*", "bandit*", "explor*"),
@@ -262,5 +270,8 @@ ROWS = (
     Formula("soft value of finitely many actions", ("sac", "soft*", "alpha"),
             "logits[n a], q[n a], alpha[]", _expected_soft,
             "Christodoulou, Soft actor-critic for discrete action settings, 2019", "factor"),
+    Formula("advantage weighted regression", ("awr*", "awac*", "iql*", "adv*", "weight*", *_PG),
+            "log_prob[*], advantages[*], beta[]", _advantage_weighted,
+            "Peng et al., Advantage-weighted regression, 2019, equation 10", "factor"),
 )  # fmt: skip
 """Rows of this theme."""

@@ -8,12 +8,11 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import (
+from chainrule.verify.formulas.themes.functions import (
     norm,
     normalized,
     reductions,
     square_distances,
-    totals,
 )
 
 
@@ -117,15 +116,15 @@ def _total_variation(x: Array) -> Iterator[Array]:
         yield np.sqrt(a**2 + b**2 + 1e-8).sum()
 
 
-def _soft_min(values: list[float], gamma: float) -> float:
-    return -gamma * float(np.logaddexp.reduce(-np.array(values) / gamma))
+def _soft_min(values: Array, gamma: float) -> float:
+    return -gamma * float(np.logaddexp.reduce(-values / gamma))
 
 
 def _soft_warping(cost: Array, gamma: float) -> Iterator[Array]:
     r = np.full((cost.shape[0] + 1, cost.shape[1] + 1), np.inf)
     r[0, 0] = 0.0
     for i, j in np.ndindex(*cost.shape):
-        before = [r[i, j], r[i, j + 1], r[i + 1, j]]
+        before = np.array([r[i, j], r[i, j + 1], r[i + 1, j]])
         r[i + 1, j + 1] = cost[i, j] + _soft_min(before, gamma)
     yield np.asarray(r[-1, -1])
 
@@ -177,51 +176,6 @@ def _independence(kernel: Array, other: Array) -> Iterator[Array]:
     yield np.trace(kernel @ h @ other @ h)
 
 
-def _quaternion_product(p: Array, q: Array) -> Iterator[Array]:
-    """The real part is the first or the last one."""
-    for first in (0, 3):
-        a, b = (np.roll(x, 1, axis=-1) if first else x for x in (p, q))
-        s, t, u, v = a[..., :1], b[..., :1], a[..., 1:], b[..., 1:]
-        real = s * t - (u * v).sum(axis=-1, keepdims=True)
-        both = np.concatenate([real, s * v + t * u + np.cross(u, v)], axis=-1)
-        yield np.roll(both, -1, axis=-1) if first else both
-
-
-def _rotation(axis: Array, angle: float) -> Iterator[Array]:
-    """Of an axis of length 1, or of any length."""
-    for k in (axis, axis / norm(axis)):
-        cross = np.cross(np.eye(3), k)
-        yield np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
-
-
-def _haversine(lat: Array, lon: Array, other_lat: Array, other_lon: Array) -> Iterator[Array]:
-    """In units of the radius, of radians."""
-    a = np.sin((other_lat - lat) / 2) ** 2
-    a = a + np.cos(lat) * np.cos(other_lat) * np.sin((other_lon - lon) / 2) ** 2
-    yield 2 * np.arcsin(np.sqrt(a))
-
-
-def _render_weights(density: Array, step: Array) -> Iterator[Array]:
-    """What each sample on a ray is seen by; a small number keeps the product from 0."""
-    alpha = 1 - np.exp(-density * step)
-    for e in (0.0, 1e-10):
-        clear = np.cumprod(1 - alpha + e, axis=-1)
-        yield alpha * np.concatenate([np.ones_like(clear[:, :1]), clear[:, :-1]], axis=-1)
-
-
-def _rendered(density: Array, color: Array, step: Array) -> Iterator[Array]:
-    for weights in _render_weights(density, step):
-        yield (weights[..., None] * color).sum(axis=-2)
-
-
-def _frequency_features(x: Array, levels: int) -> Iterator[Array]:
-    """Of coordinates; with or without the factor pi, with or without the coordinates."""
-    for factor in (1.0, np.pi):
-        waves = [f(2.0**k * factor * x) for k in range(int(levels)) for f in (np.sin, np.cos)]
-        yield np.concatenate(waves, axis=-1)
-        yield np.concatenate([x, *waves], axis=-1)
-
-
 def _clusters(z: Array, centers: Array) -> Iterator[Array]:
     q = 1 / (1 + square_distances(z, centers))
     yield q / q.sum(axis=1, keepdims=True)
@@ -232,18 +186,11 @@ def _sharpened(q: Array) -> Iterator[Array]:
     yield p / p.sum(axis=1, keepdims=True)
 
 
-def _hyperbolic(x: Array, y: Array) -> Iterator[Array]:
-    below = (1 - (x**2).sum(axis=-1)) * (1 - (y**2).sum(axis=-1))
-    each = np.arccosh(1 + 2 * ((x - y) ** 2).sum(axis=-1) / below)
-    yield from totals(each)
-
-
 _RASMUSSEN = "Rasmussen and Williams, Gaussian processes for machine learning, 2006"
 _RBF = ("rbf*", "kernel*", "gaussian*", "gamma", "sigma", "width*")
-_DIST = ("dist*", "cdist", "pairwise", "d2", "sq*", "euclid*")
+_DIST = ("dist*", "cdist", "pairwise*", "sqdist*", "euclid*")
 _COS = ("cos*", "sim*", "similarit*")
 _GATYS = "Gatys, Ecker and Bethge, Image style transfer using convolutional neural networks, 2016"
-_MILDENHALL = "Mildenhall et al., NeRF, 2020"
 _XIE = "Xie, Girshick and Farhadi, Unsupervised deep embedding for clustering analysis, 2016"
 
 ROWS = (
@@ -290,7 +237,7 @@ ROWS = (
             "Cuturi and Blondel, Soft-DTW, 2017, algorithm 1", "factor"),
     Formula("chamfer distance", ("chamfer*",), "x[n d], y[m d]", _chamfer,
             "Fan, Su and Guibas, A point set generation network, 2017, section 4.1", "factor"),
-    Formula("similarities of t-SNE", ("tsne*", "sne", "q", "student*"), "y[n d]",
+    Formula("similarities of t-SNE", ("tsne*", "sne"), "y[n d]",
             _student_shares, "van der Maaten and Hinton, Visualizing data using t-SNE, 2008, "
             "equation 4"),
     Formula("loss of t-SNE", ("tsne*", "sne", "kl*"), "shares[n n], y[n d]", _embedding_loss,
@@ -304,25 +251,9 @@ ROWS = (
     Formula("Hilbert-Schmidt independence", ("hsic*",), "kernel[n n], other[n n]",
             _independence, "Gretton et al., Measuring statistical dependence with "
             "Hilbert-Schmidt norms, 2005", "factor"),
-    Formula("product of quaternions", ("quat*", "q1", "hamilton"), "p[n 4], q[n 4]",
-            _quaternion_product, "Hamilton 1843"),
-    Formula("rotation about an axis", ("rodrigues*", "axis*", "rotation*", "angle"),
-            "axis[3], angle[]", _rotation, "Rodrigues 1840"),
-    Formula("distance on a sphere", ("haversine*", "lat*", "lon*"),
-            "lat[n], lon[n], other_lat[n], other_lon[n]", _haversine,
-            "Sinnott, Virtues of the haversine, 1984", "scale"),
-    Formula("weights of samples on rays", ("nerf*", "ray*", "render*", "transmit*", "density",
-            "sigma*"), "density[n s], step[n s]", _render_weights, f"{_MILDENHALL}, equation 3"),
-    Formula("colours of rays", ("nerf*", "ray*", "render*", "transmit*", "rgb*"),
-            "density[n s], color[n s 3], step[n s]", _rendered, f"{_MILDENHALL}, equation 3"),
-    Formula("frequency features of coordinates", ("nerf*", "posenc*", "encod*", "fourier*",
-            "freq*"), "x[n d], levels[]:int", _frequency_features, f"{_MILDENHALL}, equation 4"),
     Formula("soft clusters", ("cluster*", "dec", "student*", "center*"),
             "z[n d], centers[k d]", _clusters, f"{_XIE}, equation 1"),
-    Formula("sharpened clusters", ("cluster*", "dec", "target*"), "q[n k]", _sharpened,
+    Formula("sharpened clusters", ("cluster*", "dec"), "q[n k]", _sharpened,
             f"{_XIE}, equation 3"),
-    Formula("distance in the Poincaré ball", ("poincare*", "hyperbolic*", "ball"),
-            "inside[n d], other_inside[n d]", _hyperbolic,
-            "Nickel and Kiela, Poincaré embeddings, 2017, equation 1", "factor"),
 )  # fmt: skip
 """Rows of this theme."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import norm
+from chainrule.verify.formulas.themes.functions import norm
 
 
 def _normal(x: Array, axis: int | tuple[int, ...] | None, eps: float) -> Iterator[Array]:
@@ -198,18 +198,18 @@ ROWS = (
     Formula("power iteration", ("power*", "spectral*"), "weight[n d], u[n]", _power_iteration,
             "Miyato et al., Spectral normalization for generative adversarial networks, 2018, "
             "algorithm 1"),
-    Formula("standardization", ("standard*", "normaliz*", "normalis*", "zscore", "std"),
+    Formula("standardization", ("standard*", "normaliz*", "normalis*", "zscore"),
             "x[*], eps[]", _standardized, "scikit-learn, StandardScaler"),
-    Formula("scaling to a range", ("minmax*", "rescale*", "range", "min", "max"),
+    Formula("scaling to a range", ("minmax*", "rescale*"),
             "x[*], eps[]", _min_max, "scikit-learn, MinMaxScaler"),
     Formula("rows of unit length", ("normalize*", "normalise*", "unit*", "l2*"), "x[*], eps[]",
             _unit_rows, "PyTorch, functional.normalize"),
     Formula("clipping by norm", ("clip*", "gradnorm*"), "gradient[*], limit[]", _clipped,
             "Pascanu, Mikolov and Bengio, On the difficulty of training recurrent neural "
             "networks, 2013, algorithm 1"),
-    Formula("running statistics", ("running*", "momentum", "moving*"),
+    Formula("running statistics", ("running*", "moving*"),
             "running[*], new[*], momentum[]", _running, "PyTorch, BatchNorm1d"),
-    *(Formula("feature-wise modulation", ("film*", "modulat*", "ada*", "adaln*"), takes,
+    *(Formula("feature-wise modulation", ("film*", "modulat*", "adaln*"), takes,
               _modulated, "Perez et al., FiLM, 2018, equation 2; Peebles and Xie, DiT, 2023")
       for takes in ("x[b t d], scale[b d], shift[b d]", "x[n d], scale[n d], shift[n d]")),
     Formula("global response normalization", ("grn*", "response"), "x[n h w c], eps[]",

@@ -8,8 +8,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import (
-    at_labels,
+from chainrule.verify.formulas.themes.functions import (
     log_softmax,
     reductions,
     sigmoid,
@@ -22,6 +21,13 @@ from chainrule.verify.formulas.themes.shared import (
 
 def _standard_log_variance(mean: Array, log_variance: Array) -> Iterator[Array]:
     yield from reductions(0.5 * (mean**2 + np.exp(log_variance) - log_variance - 1))
+
+
+def _free_bits(mean: Array, log_variance: Array, free: float) -> Iterator[Array]:
+    """Each number's, each number's mean over cases, or each case's is at least so much."""
+    kl = 0.5 * (mean**2 + np.exp(log_variance) - log_variance - 1)
+    for x in (kl, kl.mean(axis=0), kl.sum(axis=-1), np.asarray(kl.sum(axis=-1).mean())):
+        yield from reductions(np.maximum(x, free))
 
 
 def _standard_variance(mean: Array, variance: Array, eps: float) -> Iterator[Array]:
@@ -181,33 +187,6 @@ def _nguyen(joint: Array, marginal: Array) -> Iterator[Array]:
     yield np.asarray(1 + joint.mean() - np.exp(marginal).mean())
 
 
-def _soft_terms(student: Array, teacher: Array, temperature: float) -> Array:
-    log_p, log_q = log_softmax(teacher / temperature), log_softmax(student / temperature)
-    return np.exp(log_p) * (log_p - log_q)
-
-
-def _distillation(student: Array, teacher: Array, temperature: float) -> Iterator[Array]:
-    """Divergence or cross entropy."""
-    yield from reductions(_soft_terms(student, teacher, temperature))
-    p = softmax(teacher / temperature)
-    yield from reductions(-p * log_softmax(student / temperature))
-
-
-def _hard_and_soft(
-    student: Array, teacher: Array, labels: Array, temperature: float, alpha: float
-) -> Iterator[Array]:
-    """The share is that of the soft part, or of the hard one."""
-    hard = -at_labels(log_softmax(student), labels).mean()
-    divergence = _soft_terms(student, teacher, temperature)
-    p = softmax(teacher / temperature)
-    entropy = -p * log_softmax(student / temperature)
-    for soft in (divergence, entropy):
-        for x in (soft.sum(axis=-1).mean(), soft.mean()):
-            t = temperature**2 * x
-            yield from (alpha * t + (1 - alpha) * hard, alpha * hard + (1 - alpha) * t)
-            yield from (hard + alpha * t, t + alpha * hard)
-
-
 _KL = ("kl*", "divergence", "elbo", "prior")
 _KINGMA = "Kingma and Welling, Auto-encoding variational Bayes, 2014, appendix B"
 _TWO = "Kullback and Leibler, On information and sufficiency, 1951; of two normal distributions"
@@ -215,8 +194,6 @@ _KULLBACK = "Kullback and Leibler, On information and sufficiency, 1951"
 _SHANNON = "Shannon, A mathematical theory of communication, 1948"
 _LIN = "Lin, Divergence measures based on the Shannon entropy, 1991"
 _NG = "Ng, Sparse autoencoder, CS294A lecture notes, 2011"
-_HINTON = "Hinton, Vinyals and Dean, Distilling the knowledge in a neural network, 2015, section 2"
-_SOFT_WORDS = ("distill*", "kd", "teacher", "student")
 
 ROWS = (
     Formula("KL to the standard normal by log-variance", _KL, "mean[*], log_variance[*]",
@@ -268,7 +245,7 @@ ROWS = (
     Formula("Bhattacharyya distance", ("bhatta*",), "p[*], q[*]", _bhattacharyya,
             "Bhattacharyya, On a measure of divergence between two statistical populations, 1943",
             "factor"),
-    Formula("Wasserstein distance of normals", ("wasserstein*", "w2", "w"),
+    Formula("Wasserstein distance of normals", ("wasserstein*", "w2"),
             "mean[*], std[*], other_mean[*], other_std[*]", _wasserstein,
             "Givens and Shortt, A class of Wasserstein metrics for probability distributions, "
             "1984", "factor"),
@@ -284,10 +261,8 @@ ROWS = (
             "joint[n], marginal[m]", _nguyen, "Nguyen, Wainwright and Jordan, Estimating "
             "divergence functionals and the likelihood ratio by convex risk minimization, 2010",
             "factor"),
-    Formula("distillation of soft targets", _SOFT_WORDS,
-            "student[n c], teacher[n c], temperature[]", _distillation, _HINTON, "factor"),
-    Formula("distillation of hard and soft targets", _SOFT_WORDS,
-            "student[n c], teacher[n c], labels[n]:int, temperature[], alpha[]", _hard_and_soft,
-            _HINTON, "factor"),
+    Formula("KL to the standard normal with free bits", ("free*", "bits", *_KL),
+            "mean[*], log_variance[*], free[]", _free_bits, "Kingma et al., Improved variational "
+            "inference with inverse autoregressive flow, 2016, appendix C.8", "factor"),
 )  # fmt: skip
 """Rows of this theme."""

@@ -8,11 +8,12 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import (
+from chainrule.verify.formulas.themes.functions import (
     log_gamma,
     log_softmax,
     log_sum_exp,
     reductions,
+    softplus,
     totals,
 )
 
@@ -145,12 +146,14 @@ def _evidential_penalty(mean: Array, nu: Array, alpha: Array, target: Array) -> 
 
 
 def _evidential_classes(evidence: Array, target: Array) -> Iterator[Array]:
-    alpha = evidence + 1
-    total = alpha.sum(axis=-1, keepdims=True)
-    p = alpha / total
-    yield from reductions((target - p) ** 2 + p * (1 - p) / (total + 1))
-    yield from reductions(((target - p) ** 2 + p * (1 - p) / (total + 1)).sum(axis=-1))
-    yield from reductions(target * (np.log(total) - np.log(alpha)))
+    """By squares, or by the likelihood; evidence as it is, or of what the network gives."""
+    for e in (evidence, np.maximum(evidence, 0), softplus(evidence), np.exp(evidence)):
+        alpha = e + 1
+        total = alpha.sum(axis=-1, keepdims=True)
+        p = alpha / total
+        yield from reductions((target - p) ** 2 + p * (1 - p) / (total + 1))
+        yield from reductions(((target - p) ** 2 + p * (1 - p) / (total + 1)).sum(axis=-1))
+        yield from reductions(target * (np.log(total) - np.log(alpha)))
 
 
 def _mixture(log_weight: Array, mean: Array, log_std: Array, target: Array) -> Iterator[Array]:
@@ -194,7 +197,7 @@ def _process(target: Array, kernel: Array, noise: float) -> Iterator[Array]:
         yield from (np.asarray(loss), np.asarray(loss + 0.5 * len(target) * _LOG_TAU))
 
 
-_NLL = ("nll", "gaussian*", "normal*", "likelihood", "logprob", "prob", "logpdf", "logp")
+_NLL = ("nll", "gaussian*", "likelihood", "logprob", "logpdf", "logp")
 _LOG = ("logvar*", "var", "variance", "logvariance", "logstd", "logsigma", "sigma", "std")
 _NIX = (
     "Nix and Weigend, Estimating the mean and variance of the target probability distribution, 1994"
@@ -225,7 +228,7 @@ ROWS = (
     Formula("Student's t likelihood", ("student*", "dof", "freedom", "nu"),
             "location[*], scale[*], target[*], freedom[]", _student,
             "Student, The probable error of a mean, 1908", "factor"),
-    Formula("log-normal likelihood", ("lognormal*", "normal"), "mean[*], std[*], target[*]",
+    Formula("log-normal likelihood", ("lognormal*",), "mean[*], std[*], target[*]",
             _log_normal, "Johnson, Kotz and Balakrishnan, Continuous univariate distributions, "
             "1994, chapter 14", "factor"),
     Formula("Poisson likelihood", ("poisson*", "rate*", "counts"),
@@ -236,9 +239,9 @@ ROWS = (
             "factor"),
     Formula("Poisson deviance", ("poisson*", "deviance"), "rate[*], target[*], eps[]",
             _poisson_deviance, "McCullagh and Nelder, Generalized linear models, 1989", "factor"),
-    Formula("gamma likelihood", ("gamma*",), "shape[*], rate[*], target[*]", _gamma,
-            "Johnson, Kotz and Balakrishnan, Continuous univariate distributions, 1994, "
-            "chapter 17", "factor"),
+    Formula("gamma likelihood", ("gammanll*", "gammalog*", "gammaloss*"),
+            "shape[*], rate[*], target[*]", _gamma, "Johnson, Kotz and Balakrishnan, Continuous "
+            "univariate distributions, 1994, chapter 17", "factor"),
     Formula("negative binomial likelihood", ("nb", "negbin*", "binomial", "dispersion", "theta"),
             "expected[*], dispersion[*], target[*], eps[]", _negative_binomial,
             "Lopez et al., Deep generative modeling for single-cell transcriptomics, 2018",

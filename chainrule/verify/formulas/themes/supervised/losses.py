@@ -8,17 +8,39 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import reductions, relu
+from chainrule.verify.formulas.themes.functions import reductions, relu
 
 
 def _squared(prediction: Array, target: Array) -> Iterator[Array]:
     error = (prediction - target) ** 2
     yield from reductions(error)
     yield from (np.sqrt(x) for x in reductions(error))
+    yield from (np.log(x) for x in reductions(error))
 
 
 def _absolute(prediction: Array, target: Array) -> Iterator[Array]:
     yield from reductions(np.abs(prediction - target))
+
+
+def _power(prediction: Array, target: Array, power: float) -> Iterator[Array]:
+    yield from reductions(np.abs(prediction - target) ** power)
+
+
+def _weighted(prediction: Array, target: Array, weights: Array) -> Iterator[Array]:
+    w = weights.reshape(*weights.shape, *[1] * (prediction.ndim - weights.ndim))
+    for loss in (w * (prediction - target) ** 2, w * np.abs(prediction - target)):
+        yield from reductions(loss)
+        yield loss.sum() / w.sum()
+
+
+def _uncertain(losses: Array, log_variance: Array) -> Iterator[Array]:
+    """Tasks with a log-variance each: of regression, of classification, of both alike."""
+    for s in (log_variance, 2 * log_variance):
+        for share in (0.5, 1.0):
+            for half in (0.5, 1.0):
+                each = share * np.exp(-s) * losses + half * s
+                yield from (each, each.sum(), each.mean())
+    yield (losses * np.exp(-2 * log_variance) / 2 + np.log1p(np.exp(2 * log_variance))).sum()
 
 
 def _percentage(prediction: Array, target: Array, eps: float) -> Iterator[Array]:
@@ -136,6 +158,7 @@ def _masked_mean(values: Array, mask: Array, eps: float) -> Iterator[Array]:
             yield from (top / below, (top / below).mean())
 
 
+_ERRORS = ("mse", "rmse", "mae", "l1", "l2", "squared", "absolute")
 _PAIR = "prediction[*], target[*]"
 
 ROWS = (
@@ -149,7 +172,7 @@ ROWS = (
             _symmetric_percentage, "Makridakis and Hibon, The M3-Competition, 2000", "factor"),
     Formula("squared logarithmic error", ("msle", "rmsle", "sle"), _PAIR, _log_squared,
             "scikit-learn, mean_squared_log_error", "factor"),
-    Formula("coefficient of determination", ("r2*", "rsq*", "determination", "nse"),
+    Formula("coefficient of determination", ("r2", "r2score", "rsquared", "determination", "nse"),
             f"{_PAIR}, eps[]", _determination, "Wright, Correlation and causation, 1921"),
     Formula("explained variance", ("explained", "ev"), f"{_PAIR}, eps[]", _explained_variance,
             "scikit-learn, explained_variance_score"),
@@ -186,5 +209,13 @@ ROWS = (
             "image, 2014", "factor"),
     Formula("mean over a mask", ("mask*", "valid*", "pad*"), "values[*], mask[*]:bool, eps[]",
             _masked_mean, "the arithmetic mean of what is not masked", "factor"),
+    Formula("power of errors", ("lp", "power", "pnorm", *_ERRORS), f"{_PAIR}, power[]", _power,
+            "Rice, The approximation of functions, 1964", "factor"),
+    *(Formula("weighted error", ("weight*", "importance", *_ERRORS), takes, _weighted,
+              "Aitken, On least squares and linear combination of observations, 1935", "factor")
+      for takes in (f"{_PAIR}, weights[*]", "prediction[n c], target[n c], weights[n]")),
+    Formula("losses weighed by uncertainty", ("uncertain*", "logvar*", "task*", "sigma*", "nll"),
+            "losses[k], log_variance[k]", _uncertain, "Kendall, Gal and Cipolla, Multi-task "
+            "learning using uncertainty to weigh losses, 2018, equation 7", "factor"),
 )  # fmt: skip
 """Rows of this theme."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import relu, sigmoid, softplus
+from chainrule.verify.formulas.themes.functions import relu, sigmoid, softplus
 
 
 def _gelu(x: Array) -> Iterator[Array]:
@@ -20,6 +20,10 @@ def _gelu(x: Array) -> Iterator[Array]:
 
 def _swish(x: Array) -> Iterator[Array]:
     yield x * sigmoid(x)
+
+
+def _swish_scaled(x: Array, beta: float) -> Iterator[Array]:
+    yield x * sigmoid(beta * x)
 
 
 def _mish(x: Array) -> Iterator[Array]:
@@ -40,15 +44,7 @@ def _leaky(x: Array, slope: float) -> Iterator[Array]:
 
 
 def _softplus(x: Array, beta: float) -> Iterator[Array]:
-    yield softplus(beta * x) / beta
-
-
-def _log_sigmoid(x: Array) -> Iterator[Array]:
-    yield -softplus(-x)
-
-
-def _tanh(x: Array) -> Iterator[Array]:
-    yield np.tanh(x)
+    yield from (softplus(beta * x) / beta, softplus(-beta * x) / beta)
 
 
 def _hard_swish(x: Array) -> Iterator[Array]:
@@ -125,13 +121,10 @@ ROWS = (
             "models, 2013"),
     Formula("softplus", ("softplus*",), "x[*], beta[]", _softplus,
             "Dugas et al., Incorporating second-order functional knowledge, 2001"),
-    Formula("log-sigmoid", ("logsigmoid*", "sigmoid"), "x[*]", _log_sigmoid,
-            "PyTorch, LogSigmoid"),
-    Formula("hyperbolic tangent", ("tanh*",), "x[*]", _tanh, "Riccati 1757"),
     Formula("hard swish", ("hardswish*", "hswish", "hard"), "x[*]", _hard_swish,
             "Howard et al., Searching for MobileNetV3, 2019"),
-    Formula("SwiGLU", ("swiglu*", "gate*", "silu"), "gate[*], value[*]", _swiglu, _SHAZEER),
-    Formula("GLU", ("glu*", "gate*"), "gate[*], value[*]", _glu,
+    Formula("SwiGLU", ("swiglu*",), "gate[*], value[*]", _swiglu, _SHAZEER),
+    Formula("GLU", ("glu*",), "gate[*], value[*]", _glu,
             "Dauphin et al., Language modeling with gated convolutional networks, 2017"),
     Formula("squashed capsules", ("squash*", "caps*"), "x[*]", _squash,
             "Sabour, Frosst and Hinton, Dynamic routing between capsules, 2017, equation 1"),
@@ -143,5 +136,7 @@ ROWS = (
             "representations using RNN encoder-decoder, 2014"),
     Formula("highway layer", ("highway*", "carry"), "x[*], transformed[*], gate[*]", _highway,
             "Srivastava, Greff and Schmidhuber, Highway networks, 2015"),
+    Formula("swish with a scale", ("swish*", "silu*"), "x[*], beta[]", _swish_scaled,
+            "Ramachandran, Zoph and Le, Searching for activation functions, 2017"),
 )  # fmt: skip
 """Rows of this theme."""

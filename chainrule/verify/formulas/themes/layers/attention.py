@@ -8,21 +8,23 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import log_softmax, softmax
+from chainrule.verify.formulas.themes.functions import counting, log_softmax, softmax
 
 
 def _softmax(x: Array) -> Iterator[Array]:
+    """Of scores, or of distances."""
     for axis in range(-1, -x.ndim - 1, -1):
-        yield softmax(x, axis)
+        yield from (softmax(x, axis), softmax(-x, axis))
 
 
 def _log_softmax(x: Array) -> Iterator[Array]:
     for axis in range(-1, -x.ndim - 1, -1):
-        yield log_softmax(x, axis)
+        yield from (log_softmax(x, axis), log_softmax(-x, axis))
 
 
 def _tempered(x: Array, temperature: float) -> Iterator[Array]:
-    yield from (softmax(x / temperature), log_softmax(x / temperature))
+    for y in (x / temperature, -x / temperature):
+        yield from (softmax(y), log_softmax(y))
 
 
 def _gumbel(logits: Array, uniform: Array, temperature: float, eps: float) -> Iterator[Array]:
@@ -49,6 +51,17 @@ def _weights(query: Array, key: Array) -> Iterator[Array]:
 def _attention(query: Array, key: Array, value: Array) -> Iterator[Array]:
     for weights in _weights(query, key):
         yield weights @ value
+
+
+def _plain_attention(query: Array, key: Array, value: Array) -> Iterator[Array]:
+    """Without a scale: the weights and what they take."""
+    if query.ndim > 1:
+        weights = softmax(query @ np.swapaxes(key, -1, -2))
+        yield from (weights, weights @ value)
+
+
+def _width_attention(query: Array, key: Array, value: Array) -> Iterator[Array]:
+    yield from _plain_attention(query / query.shape[-1], key, value)
 
 
 def _causal(scores: Array) -> Array:
@@ -126,7 +139,7 @@ def _rotary(x: Array, base: float) -> Iterator[Array]:
     """Positions are the second axis from the end, or the third."""
     for axis in range(2, min(x.ndim, 3) + 1) if x.shape[-1] % 2 == 0 else ():
         half = x.shape[-1] // 2
-        angle = np.arange(x.shape[-axis])[:, None] * base ** (-np.arange(half) / half)
+        angle = counting(x.shape[-axis])[:, None] * base ** (-counting(half) / half)
         angle = angle.reshape(len(angle), *[1] * (axis - 2), half)
         yield from _rotations(x, np.cos(angle), np.sin(angle))
 
@@ -200,5 +213,11 @@ ROWS = (
     Formula("rotation by given cosines", _ROPE, "x[*], cos[*], sin[*]", _rotated, _SU),
     Formula("rotation of pairs by given cosines", _ROPE, "x[t d], cos[t r], sin[t r]",
             _rotated_pairs, _SU),
+    *(Formula("attention without a scale", _ATTENTION, takes, _plain_attention,
+              "Luong, Pham and Manning, Effective approaches to attention-based neural machine "
+              "translation, 2015; Raffel et al., T5, 2020")
+      for takes in ("query[*], key[*], value[*]", "query[t d], key[s d], value[s h]")),
+    Formula("attention scaled by the width", ("mup*",), "query[*], key[*], value[*]",
+            _width_attention, "Yang et al., Tensor programs V, 2022"),
 )  # fmt: skip
 """Rows of this theme."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import sigmoid
+from chainrule.verify.formulas.themes.functions import sigmoid
 
 
 def _counts(step: Array) -> Iterator[Array]:
@@ -51,6 +51,30 @@ def _warm_cosine_floor(
                     yield np.where(first, base * rise, low + (base - low) * _half_cosine(p))
 
 
+def _warm_cosine_start(
+    step: Array, warmup: int, total: int, start: float, base: float, floor: float
+) -> Iterator[Array]:
+    """The warm-up begins with a rate of its own."""
+    for rise in _warm(step, warmup):
+        for p in _progress(step, warmup, total):
+            up = start + (base - start) * rise
+            yield np.where(step < warmup, up, floor + (base - floor) * _half_cosine(p))
+
+
+def _trapezoid(step: Array, warmup: int, total: int, last: int) -> Iterator[Array]:
+    """Up, level, and down over so many last steps; by a line or a root."""
+    for rise in _warm(step, warmup):
+        for s in _counts(step):
+            down = np.clip((total - s) / last, 0, 1)
+            for fall in (down, 1 - np.sqrt(1 - down)):
+                yield np.where(step < warmup, rise, fall)
+
+
+def _ramp_up(step: Array, total: int) -> Iterator[Array]:
+    for s in _counts(step):
+        yield np.exp(-5 * (1 - np.clip(s / total, 0, 1)) ** 2)
+
+
 def _cosine(step: Array, total: int, base: float, floor: float) -> Iterator[Array]:
     for s in _counts(step):
         for length in (total, total - 1):
@@ -74,6 +98,15 @@ def _warm_linear(step: Array, warmup: int, total: int) -> Iterator[Array]:
         for p in _progress(step, warmup, total):
             for first in (step < warmup, step <= warmup):
                 yield np.where(first, rise, 1 - p)
+
+
+def _warm_linear_floor(
+    step: Array, warmup: int, total: int, base: float, floor: float
+) -> Iterator[Array]:
+    for rise in _warm(step, warmup):
+        for p in _progress(step, warmup, total):
+            for fall in (floor + (base - floor) * (1 - p), np.maximum(floor, base * (1 - p))):
+                yield np.where(step < warmup, base * rise, fall)
 
 
 def _polynomial(step: Array, total: int, base: float, end: float, power: float) -> Iterator[Array]:
@@ -111,9 +144,8 @@ def _one_cycle(
     up = np.clip(step / top, 0, 1)
     down = np.clip((step - top) / (total - 1 - top), 0, 1)
     first, last = 1 / divisor, 1 / divisor / last_divisor
-    for curve in (lambda p: 1 - _half_cosine(p), lambda p: p):
-        rising = first + (1 - first) * curve(up)
-        yield np.where(step <= top, rising, 1 + (last - 1) * curve(down))
+    for rise, fall in ((1 - _half_cosine(up), 1 - _half_cosine(down)), (up, down)):
+        yield np.where(step <= top, first + (1 - first) * rise, 1 + (last - 1) * fall)
 
 
 def _triangular(step: Array, half: int, base: float, top: float) -> Iterator[Array]:
@@ -187,38 +219,38 @@ ROWS = (
             _LOSHCHILOV, "scale"),
     Formula("cosine annealing with restarts", (*_RATE, "restart*", "period"),
             "step[s]:int, period[]:int, base[], floor[]", _restarts, _LOSHCHILOV, "scale"),
-    Formula("Noam schedule", ("noam*", "warmup*", "dmodel", "rsqrt", "lr*"),
+    Formula("Noam schedule", ("noam*", "warmup*", "dmodel", "rsqrt", *_RATE),
             "step[s]:int, warmup[]:int", _noam,
             "Vaswani et al., Attention is all you need, 2017, equation 3", "scale"),
-    Formula("warm-up and line", ("linear", "warmup*", "lr*"),
+    Formula("warm-up and line", ("linear", *_RATE),
             "step[s]:int, warmup[]:int, total[]:int", _warm_linear,
             "Devlin et al., BERT, 2019, appendix A.2", "scale"),
-    Formula("polynomial decay", ("poly*", "power*"),
+    Formula("polynomial decay", ("poly*", "power*", *_RATE),
             "step[s]:int, total[]:int, base[], end[], power[]", _polynomial,
             "Chen et al., DeepLab, 2018; TensorFlow, PolynomialDecay", "scale"),
-    Formula("polynomial decay to 0", ("poly*", "power*"), "step[s]:int, total[]:int, power[]",
-            _power, "Chen et al., DeepLab, 2018", "scale"),
-    Formula("exponential decay", ("exp*", "decay*", "gamma"),
+    Formula("polynomial decay to 0", ("poly*", "power*", *_RATE),
+            "step[s]:int, total[]:int, power[]", _power, "Chen et al., DeepLab, 2018", "scale"),
+    Formula("exponential decay", ("exp*", "decay*", "gamma", *_RATE),
             "step[s]:int, rate[], every[]", _exponential, "TensorFlow, ExponentialDecay", "scale"),
-    Formula("geometric path", ("geometric*", "sigma*", "log*"),
+    Formula("geometric path", ("geometric*", "sigma*", "log*", *_RATE),
             "step[s]:int, total[]:int, first[], last[]", _geometric,
             "Song and Ermon, Generative modeling by estimating gradients of the data "
             "distribution, 2019, section 4.2", "scale"),
-    Formula("inverse time decay", ("inverse*", "decay*", "lr*"), "step[s]:int, rate[]",
+    Formula("inverse time decay", ("inverse*", "decay*", *_RATE), "step[s]:int, rate[]",
             _inverse_time, "Robbins and Monro 1951; TensorFlow, InverseTimeDecay", "scale"),
-    Formula("one cycle", ("onecycle*", "cycle*"),
+    Formula("one cycle", ("onecycle*", "cycle*", *_RATE),
             "step[s]:int, total[]:int, share[], divisor[], last_divisor[]", _one_cycle,
             "Smith and Topin, Super-convergence, 2019; PyTorch, OneCycleLR", "scale"),
-    Formula("triangular cycles", ("triang*", "cycl*", "clr"),
+    Formula("triangular cycles", ("triang*", "cycl*", "clr", *_RATE),
             "step[s]:int, half[]:int, base[], top[]", _triangular,
             "Smith, Cyclical learning rates for training neural networks, 2017", "scale"),
-    Formula("linear annealing", ("anneal*", "warmup*", "beta", "kl*"),
+    Formula("linear annealing", ("beta", "kl*", *_RATE),
             "step[s]:int, total[]:int", _linear_annealing,
             "Bowman et al., Generating sentences from a continuous space, 2016", "scale"),
-    Formula("logistic annealing", ("anneal*", "logistic", "beta", "kl*"),
+    Formula("logistic annealing", ("logistic", "beta", "kl*", *_RATE),
             "step[s]:int, slope[], middle[]", _logistic_annealing,
             "Bowman et al., Generating sentences from a continuous space, 2016", "scale"),
-    Formula("cyclical annealing", ("cycl*", "anneal*", "beta"),
+    Formula("cyclical annealing", ("cycl*", "beta", "kl*", *_RATE),
             "step[s]:int, total[]:int, cycles[]:int, share[]", _cyclical,
             "Fu et al., Cyclical annealing schedule, 2019, equation 6", "scale"),
     Formula("exponential decay of exploration", ("eps*", "explor*"),
@@ -240,5 +272,17 @@ ROWS = (
     Formula("decay of averages that rises", ("ema*", "decay*", "average*"),
             "step[s]:int, decay[]", _warm_average,
             "TensorFlow, ExponentialMovingAverage with num_updates"),
+    Formula("warm-up from a start and cosine", _RATE, "step[s]:int, warmup[]:int, total[]:int, "
+            "start[], base[], floor[]", _warm_cosine_start, _WARM, "scale"),
+    Formula("warm-up and line to a floor", ("linear", *_RATE),
+            "step[s]:int, warmup[]:int, total[]:int, base[], floor[]", _warm_linear_floor,
+            "Devlin et al., BERT, 2019, appendix A.2", "scale"),
+    Formula("warm-up, level and descent",
+            ("wsd*", "trapez*", "stable", "cooldown*", "decay*", *_RATE),
+            "step[s]:int, warmup[]:int, total[]:int, last[]:int", _trapezoid,
+            "Hu et al., MiniCPM, 2024", "scale"),
+    Formula("exponential ramp-up", ("ramp*", "rampup*", *_RATE), "step[s]:int, total[]:int",
+            _ramp_up, "Laine and Aila, Temporal ensembling for semi-supervised learning, "
+            "2017", "scale"),
 )  # fmt: skip
 """Rows of this theme."""

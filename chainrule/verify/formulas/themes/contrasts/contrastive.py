@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import (
+from chainrule.verify.formulas.themes.functions import (
     at_labels,
     log_softmax,
     log_sum_exp,
@@ -17,7 +17,6 @@ from chainrule.verify.formulas.themes.shared import (
     one_hot,
     reductions,
     relu,
-    softmax,
     softplus,
     square_distances,
     totals,
@@ -66,12 +65,11 @@ def _triplet_distances(near: Array, far: Array, margin: float) -> Iterator[Array
     yield from reductions(softplus(near - far))
 
 
-def _ranking(positive_score: Array, negative_score: Array, margin: float) -> Iterator[Array]:
-    yield from reductions(relu(margin - (positive_score - negative_score)))
-
-
-def _pairwise_logistic(positive_score: Array, negative_score: Array) -> Iterator[Array]:
-    yield from reductions(softplus(negative_score - positive_score))
+def _hardest(distances: Array, labels: Array, margin: float) -> Iterator[Array]:
+    """The farthest of the same class against the nearest of another one."""
+    same = labels[:, None] == labels[None]
+    far = np.where(same, distances, -np.inf).max(axis=1)
+    yield from _triplet_distances(far, np.where(same, np.inf, distances).min(axis=1), margin)
 
 
 def _candidates(
@@ -88,9 +86,9 @@ def _diagonal(scores: Array) -> Array:
 
 
 def _scores(x: Array, y: Array, temperature: float) -> Iterator[Array]:
-    """Rows have been normalized or not; a number divides or multiplies."""
+    """Rows have been normalized or not; a number or its exponential divides or multiplies."""
     for a, b in ((x, y), (normalized(x), normalized(y))):
-        for t in (temperature, 1 / temperature):
+        for t in (temperature, 1 / temperature, np.exp(temperature), np.exp(-temperature)):
             yield a @ b.T / t
 
 
@@ -173,11 +171,12 @@ def _arc_logits(cosine: Array, labels: Array, margin: float, scale: float) -> It
     """Past an angle of pi less the margin, papers' code goes on by a line."""
     hot = one_hot(labels, cosine.shape[-1])
     sine = np.sqrt(relu(1 - cosine**2))
-    moved = cosine * np.cos(margin) - sine * np.sin(margin)
-    limit = np.cos(np.pi - margin)
-    for other in (moved, np.where(cosine > limit, moved, cosine - np.sin(np.pi - margin) * margin),
-                  np.where(cosine > 0, moved, cosine)):  # fmt: skip
-        yield scale * np.where(hot == 1, other, cosine)
+    moved = cosine * float(np.cos(margin)) - sine * float(np.sin(margin))
+    limit = float(np.cos(np.pi - margin))
+    line = cosine - float(np.sin(np.pi - margin)) * margin
+    for bent in (moved, np.where(cosine > limit, moved, line), np.where(cosine > 0, moved, cosine)):
+        chosen: Array = np.where(hot == 1, bent, cosine)
+        yield scale * chosen
 
 
 def _arc(cosine: Array, labels: Array, margin: float, scale: float) -> Iterator[Array]:
@@ -211,54 +210,15 @@ def _uniformity(x: Array, power: float) -> Iterator[Array]:
         yield np.log(np.exp(-power * square_distances(z, z)[i, j]).mean())
 
 
-def _negative_sampling(positive_score: Array, negative_scores: Array) -> Iterator[Array]:
-    yield from totals(softplus(-positive_score) + softplus(negative_scores).sum(axis=1))
-    yield from totals(softplus(-positive_score) + softplus(negative_scores).mean(axis=1))
-
-
-def _glove(
-    dot: Array, bias: Array, other_bias: Array, counts: Array, most: float
-) -> Iterator[Array]:
-    weight = np.minimum((counts / most) ** 0.75, 1)
-    yield from reductions(weight * (dot + bias + other_bias - np.log(counts)) ** 2)
-
-
-def _self_distillation(
-    student: Array, teacher: Array, center: Array, student_t: float, teacher_t: float
-) -> Iterator[Array]:
-    p = softmax((teacher - center) / teacher_t)
-    yield from totals(-(p * log_softmax(student / student_t)).sum(axis=-1))
-
-
-def _dcg(relevance: Array) -> Array:
-    return ((2**relevance - 1) / np.log2(np.arange(len(relevance)) + 2)).sum()
-
-
-def _ndcg(scores: Array, relevance: Array) -> Iterator[Array]:
-    for gain in (relevance, np.log2(relevance + 1)):
-        yield _dcg(gain[np.argsort(-scores)]) / _dcg(np.sort(gain)[::-1])
-
-
-def _listwise(scores: Array, relevance: Array) -> Iterator[Array]:
-    yield from reductions(-softmax(relevance) * log_softmax(scores))
-
-
-def _plackett_luce(scores: Array) -> Iterator[Array]:
-    """Of scores in the right order, best first."""
-    rest = np.logaddexp.accumulate(scores[..., ::-1], axis=-1)[..., ::-1]
-    yield from reductions(rest - scores)
-
-
 _NCE = ("nce", "infonce", "contrast*", "clip*", "simclr", "ntxent", "xent", "inbatch", "retriev*")
 _OORD = (
     "van den Oord, Li and Vinyals, Representation learning with contrastive predictive "
     "coding, 2018, equation 4"
 )
-_RENDLE = "Rendle et al., BPR: Bayesian personalized ranking, 2009; Bradley and Terry 1952"
 _YI = (
     "Yi et al., Sampling-bias-corrected neural modeling for large corpus item recommendations, 2019"
 )
-_Q = ("logq*", "q", "freq*", "sampl*", "popular*", "correct*", "inbatch")
+_Q = ("logq*", "popular*", "sampled*", "correction*", "inbatch")
 _HADSELL = (
     "Hadsell, Chopra and LeCun, Dimensionality reduction by learning an invariant "
     "mapping, 2006, equation 4"
@@ -279,12 +239,6 @@ ROWS = (
     Formula("triplet loss of distances", ("triplet*", "anchor*"),
             "near[n], far[n], margin[]", _triplet_distances,
             "Schroff, Kalenichenko and Philbin, FaceNet, 2015, equation 2", "factor"),
-    Formula("margin ranking loss", ("rank*", "margin"),
-            "positive_score[*], negative_score[*], margin[]", _ranking,
-            "Herbrich, Graepel and Obermayer, Large margin rank boundaries for ordinal "
-            "regression, 2000", "factor"),
-    Formula("pairwise logistic loss", ("bpr*", "rank*", "bradley", "chosen", "prefer*", "reward*"),
-            "positive_score[*], negative_score[*]", _pairwise_logistic, _RENDLE, "factor"),
     Formula("contrastive loss of candidates", _NCE,
             "positive_score[n], negative_scores[n k], temperature[]", _candidates, _OORD,
             "factor"),
@@ -328,24 +282,9 @@ ROWS = (
     Formula("uniformity loss", ("uniform*",), "x[n d], power[]", _uniformity,
             "Wang and Isola, Understanding contrastive representation learning through alignment "
             "and uniformity, 2020", "factor"),
-    Formula("negative sampling loss", ("sgns", "skipgram", "word2vec", "neg*", "negative*"),
-            "positive_score[n], negative_scores[n k]", _negative_sampling,
-            "Mikolov et al., Distributed representations of words and phrases, 2013, equation 4",
+    Formula("triplet loss of the hardest", ("hard*", "triplet*", "batchhard"),
+            "distances[n n], labels[n]:int, margin[]", _hardest,
+            "Hermans, Beyer and Leibe, In defense of the triplet loss, 2017, equation 5",
             "factor"),
-    Formula("GloVe loss", ("glove*", "cooc*"),
-            "dot[n], bias[n], other_bias[n], counts[n], most[]", _glove,
-            "Pennington, Socher and Manning, GloVe, 2014, equation 8", "factor"),
-    Formula("DINO loss", ("dino*", "teacher"),
-            "student[n c], teacher[n c], center[c], student_t[], teacher_t[]",
-            _self_distillation, "Caron et al., Emerging properties in self-supervised vision "
-            "transformers, 2021", "factor"),
-    Formula("normalized discounted cumulative gain", ("ndcg*", "dcg*"),
-            "scores[n], relevance[n]", _ndcg, "Järvelin and Kekäläinen, Cumulated gain-based "
-            "evaluation of IR techniques, 2002; Burges et al. 2005"),
-    Formula("ListNet loss", ("listnet", "listwise", "rank*"), "scores[*], relevance[*]",
-            _listwise, "Cao et al., Learning to rank: from pairwise approach to listwise "
-            "approach, 2007", "factor"),
-    Formula("Plackett-Luce likelihood", ("plackett", "listmle", "luce"), "scores[*]",
-            _plackett_luce, "Plackett, The analysis of permutations, 1975", "factor"),
 )  # fmt: skip
 """Rows of this theme."""

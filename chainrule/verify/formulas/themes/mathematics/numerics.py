@@ -32,6 +32,11 @@ def _verlet_position(x: Array, v: Array, a: Array, h: float) -> Iterator[Array]:
     yield x + v * h + 0.5 * a * h**2
 
 
+def _symplectic(x: Array, v: Array, a: Array, h: float) -> Iterator[Array]:
+    """Half-implicit: the new velocity moves."""
+    yield x + (v + a * h) * h
+
+
 def _stormer(x: Array, before: Array, a: Array, h: float) -> Iterator[Array]:
     yield 2 * x - before + a * h**2
 
@@ -85,7 +90,8 @@ def _put(spot: Array, strike: Array, maturity: Array, rate: float, sigma: float)
 def _call_number(
     spot: float, strike: float, maturity: float, rate: float, sigma: float
 ) -> Iterator[Array]:
-    yield from _call(*(np.asarray(x) for x in (spot, strike, maturity)), rate, sigma)
+    s, k, t = (np.asarray(x) for x in (spot, strike, maturity))
+    yield from _call(s, k, t, rate, sigma)
 
 
 def _laplacian(u: Array, h: float) -> Iterator[Array]:
@@ -164,7 +170,7 @@ def _allen_cahn(
 
 def _lennard_jones(r: Array, epsilon: float, sigma: float) -> Iterator[Array]:
     s = (sigma / r) ** 6
-    yield 4 * epsilon * (s**2 - s)
+    yield from (4 * epsilon * (s**2 - s), epsilon * (s**2 - 2 * s))
 
 
 def _predicted_state(
@@ -204,9 +210,9 @@ ROWS = (
     Formula("Heun step", ("heun*", "k1", "rk2*"), "y[*], k1[*], k2[*], h[]", _heun, _HAIRER),
     Formula("Runge-Kutta step", ("rk4*", "runge*", "kutta", "k4"),
             "y[*], k1[*], k2[*], k3[*], k4[*], h[]", _runge_kutta, "Kutta 1901"),
-    Formula("velocity Verlet step", ("verlet*", "leapfrog*", "accel*", "acc"),
+    Formula("velocity Verlet step", ("verlet*", "leapfrog*"),
             "x[*], v[*], a[*], new_a[*], h[]", _verlet, _VERLET),
-    Formula("position of a Verlet step", ("verlet*", "leapfrog*", "accel*", "acc"),
+    Formula("position of a Verlet step", ("verlet*", "leapfrog*"),
             "x[*], v[*], a[*], h[]", _verlet_position, _VERLET),
     Formula("Störmer step", ("verlet*", "stormer*", "wave*", "prev*"),
             "x[*], before[*], a[*], h[]", _stormer, _VERLET),
@@ -230,10 +236,10 @@ ROWS = (
             _heat_step, "LeVeque, Finite difference methods, 2007, equation 9.5"),
     Formula("central difference", ("central*", "finite*", "fd", "numgrad*", "numerical"),
             "above[*], below[*], h[]", _central_difference,
-            "LeVeque, Finite difference methods, 2007, equation 1.3"),
+            "LeVeque, Finite difference methods, 2007, equation 1.3", "scale"),
     Formula("trapezoidal rule", ("trapez*", "trapz*", "integr*"), "y[n], x[n]", _trapezoids,
             "Newton and Cotes"),
-    Formula("energy of Hamiltonian Monte Carlo", ("hmc*", "hamilton*", "energy", "kinetic"),
+    Formula("energy of Hamiltonian Monte Carlo", ("hmc*", "hamilton*"),
             "potential[n], momentum[n d]", _energy, f"{_NEAL}, equation 2.7"),
     Formula("acceptance of Metropolis", ("accept*", "metropolis*", "mh"),
             "energy[*], new_energy[*]", _acceptance, _NEAL),
@@ -247,19 +253,22 @@ ROWS = (
     Formula("SIR model", ("sir*", "infect*", "epidem*", "suscept*"),
             "state[n 3], beta[], gamma[]", _epidemic, "Kermack and McKendrick, A contribution to "
             "the mathematical theory of epidemics, 1927"),
-    Formula("residual of Burgers' equation", ("burgers*", "pinn*", "residual*", "pde*", "nu"),
+    Formula("residual of Burgers' equation", ("burgers*",),
             "u[*], u_t[*], u_x[*], u_xx[*], viscosity[]", _burgers, f"{_RAISSI}, appendix A"),
-    Formula("residual of the Allen-Cahn equation", ("allen*", "cahn", "pinn*", "residual*"),
+    Formula("residual of the Allen-Cahn equation", ("allen*", "cahn"),
             "u[*], u_t[*], u_xx[*], diffusion[], rate[]", _allen_cahn, f"{_RAISSI}, section 3.2"),
     Formula("Lennard-Jones potential", ("lennard*", "lj*", "jones"),
-            "r[*], epsilon[], sigma[]", _lennard_jones, "Lennard-Jones 1924"),
-    Formula("prediction of a Kalman filter", ("kalman*", "kf", "predict*"),
+            "r[*], epsilon[], sigma[]", _lennard_jones, "Lennard-Jones 1924", "scale"),
+    Formula("prediction of a Kalman filter", ("kalman*", "kf"),
             "f[d d], x[d], covariance[d d], process_covariance[d d]", _predicted_state, _KALMAN),
-    Formula("update of a Kalman filter", ("kalman*", "kf", "gain", "update*"),
+    Formula("update of a Kalman filter", ("kalman*", "kf"),
             "x[d], covariance[d d], z[m], h[m d], noise_covariance[m m]", _corrected_state,
             _KALMAN),
     Formula("gravity of points", ("gravit*", "nbody*", "soft*", "mass*"),
             "x[n d], mass[n], softening[], strength[]", _gravity, "Aarseth, Dynamical evolution "
-            "of clusters of galaxies, 1963", "scale"),
+            "of clusters of galaxies, 1963", "factor"),
+    Formula("half-implicit step of a motion", ("euler*", "symplectic*", "accel*", "velocit*"),
+            "x[*], v[*], a[*], h[]", _symplectic, "Hairer, Lubich and Wanner, Geometric "
+            "numerical integration, 2006, section I.1"),
 )  # fmt: skip
 """Rows of this theme."""

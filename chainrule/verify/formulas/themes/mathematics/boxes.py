@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula, Value
-from chainrule.verify.formulas.themes.shared import relu
+from chainrule.verify.formulas.themes.functions import relu
 
 Corners = tuple[Array, Array]
 """Two corners, (..., 2) each."""

@@ -8,8 +8,9 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.formulas.formula import Formula
-from chainrule.verify.formulas.themes.shared import (
+from chainrule.verify.formulas.themes.functions import (
     at_labels,
+    counting,
     log_softmax,
     one_hot,
     reductions,
@@ -47,6 +48,11 @@ def _weighted_binary_logits(logits: Array, target: Array, weight: Array) -> Iter
 
 def _cross_entropy(logits: Array, labels: Array) -> Iterator[Array]:
     yield from reductions(-at_labels(log_softmax(logits), labels))
+
+
+def _next_token(logits: Array, tokens: Array) -> Iterator[Array]:
+    """Each position predicts the token after it."""
+    yield from _cross_entropy(logits[:, :-1], tokens[:, 1:])
 
 
 def _perplexity(logits: Array, labels: Array) -> Iterator[Array]:
@@ -164,7 +170,7 @@ def _class_hinge(logits: Array, labels: Array, margin: float) -> Iterator[Array]
 def _ordinal_levels(logits: Array, labels: Array) -> Iterator[Array]:
     """A logit for each level: whether the label is above it, labels from 0 or from 1."""
     for first in (0, 1):
-        above = (labels[..., None] > np.arange(logits.shape[-1]) + first).astype(float)
+        above = (labels[..., None] > counting(logits.shape[-1]) + first).astype(float)
         yield from reductions(softplus(logits) - above * logits)
 
 
@@ -188,7 +194,7 @@ _LABELS = ("logits[n c], labels[n]:int", "logits[b t c], labels[b t]:int")
 _CE = ("ce", "xent", "crossentropy", "entropy", "nll", "logits", "softmax", "logsoftmax")
 
 ROWS = (
-    Formula("binary cross entropy", ("bce*", "entropy", "crossentropy", "log"),
+    Formula("binary cross entropy", ("bce*", "entropy", "crossentropy"),
             f"{_SOFT}, eps[]", _binary, "Goodfellow, Bengio and Courville, Deep learning, 2016, "
             "section 6.2.2.2", "factor"),
     Formula("binary cross entropy of logits", ("bce*", "entropy", "logit*", "logistic"),
@@ -220,19 +226,19 @@ ROWS = (
     *(Formula("cross entropy with label smoothing", ("smooth*",), f"{takes}, smoothing[]",
               _smoothed_cross_entropy, "Szegedy et al., Rethinking the Inception architecture, "
               "2016, section 7", "factor") for takes in _LABELS),
-    Formula("focal loss", ("focal*", "gamma"), f"{_SOFT}, alpha[], gamma[], eps[]",
+    Formula("focal loss", ("focal*",), f"{_SOFT}, alpha[], gamma[], eps[]",
             _focal_binary, "Lin et al., Focal loss for dense object detection, 2017, "
             "equation 5", "factor"),
-    Formula("focal loss of logits", ("focal*", "gamma"),
+    Formula("focal loss of logits", ("focal*",),
             "logits[*], target[*], alpha[], gamma[]", _focal_logits,
             "Lin et al., Focal loss for dense object detection, 2017, equation 5", "factor"),
-    Formula("focal loss of classes", ("focal*", "gamma"), f"{_LABELS[0]}, gamma[]",
+    Formula("focal loss of classes", ("focal*",), f"{_LABELS[0]}, gamma[]",
             _focal_classes, "Lin et al., Focal loss for dense object detection, 2017, "
             "equation 4", "factor"),
-    Formula("weighted focal loss of classes", ("focal*", "gamma"),
+    Formula("weighted focal loss of classes", ("focal*",),
             f"{_LABELS[0]}, weights[c], gamma[]", _focal_weighted,
             "Lin et al., Focal loss for dense object detection, 2017, equation 5", "factor"),
-    Formula("focal loss of shares", ("focal*", "gamma"), f"{_SOFT}, gamma[], eps[]",
+    Formula("focal loss of shares", ("focal*",), f"{_SOFT}, gamma[], eps[]",
             _focal_probabilities, "Lin et al., Focal loss for dense object detection, 2017, "
             "equation 4", "factor"),
     Formula("hinge loss", ("hinge*", "svm", "margin"), "score[*], target[*], margin[]", _hinge,
@@ -245,10 +251,13 @@ ROWS = (
     Formula("proportional odds likelihood", ("ordinal*", "cumulative", "odds", "threshold*"),
             "score[n], labels[n]:int, thresholds[k]", _proportional_odds,
             "McCullagh, Regression models for ordinal data, 1980", "factor"),
-    Formula("class-balanced weights", ("balanced", "effective*", "weight*"),
+    Formula("class-balanced weights", ("balanced", "effective*"),
             "counts[c], beta[]", _effective_number,
             "Cui et al., Class-balanced loss based on effective number of samples, 2019", "scale"),
     Formula("Brier score", ("brier*",), "probability[n c], labels[n]:int", _brier,
             "Brier, Verification of forecasts expressed in terms of probability, 1950", "factor"),
+    Formula("next-token cross entropy", ("lm", "token*", "shift*", "next*", "causal", *_CE),
+            "logits[b t c], tokens[b t]:int", _next_token,
+            "Bengio et al., A neural probabilistic language model, 2003", "factor"),
 )  # fmt: skip
 """Rows of this theme."""
