@@ -12,6 +12,8 @@ from chainrule.verify.formulas.formula import Formula
 _ROLES = (
     "prediction pred preds predicted output outputs out outs yhat hat p estimate forecast score",
     "target targets tgt label labels y truth true gt actual ground t ys",
+    "box boxes pred preds prediction predicted p out a",
+    "other target targets truth gt t true b",
     "noise eps epsilon e n z noises",
     "data x0 x clean start image images sample",
     "sigma sigmas std s sd scale stddev",
