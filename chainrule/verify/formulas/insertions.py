@@ -10,8 +10,6 @@ from chainrule.verify.formulas.alternatives import Meant, expression_named
 from chainrule.verify.formulas.kinds import Kind, Reach
 
 _MOST_NAMES = 8
-_LATE = 4
-"""Names given last, which may be factors of any kind."""
 
 
 def alike(a: Kind, b: Kind) -> bool:
@@ -102,10 +100,9 @@ def factors(node: ast.AST, reach: Reach) -> Meant:
     if kind is None or kind.library == "list" or kind.elements == "bool" or kind.is_index:
         return
     x, text = cast("ast.expr", node), ast.unparse(node)
-    late = list(reach.names)[-_LATE:]
     for name, other in reach.names.items():
-        if other.shape and name not in late and not (other.is_share or other.is_whole):
-            continue
+        if other.shape and not (other.is_share or other.is_whole):
+            continue  # that would be the half of many a formula
         goes = _goes_into(other.shape, kind.shape) or (other.is_whole and not kind.shape)
         if name == text or other.library == "list" or not goes:
             continue

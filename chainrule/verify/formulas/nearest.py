@@ -37,6 +37,8 @@ _SECONDS = 0.25
 """Of a change."""
 _UNLIKE = 0.55
 """How little names of arguments may say that they are a formula's, on average."""
+_WEAK = 0.25
+"""The same, where no other word there speaks of the formula."""
 _SPREAD = 1e-3
 """By which a formula's value differs between points, at least."""
 _COMPUTED = 2
@@ -191,14 +193,17 @@ class Search:
                     own = meaning.value(base.values)
                     less = own is not None and float((own * value).sum()) < 0
                     is_spoken = speaks_of(meaning.formula, self._words(key))
+                    if not is_spoken and (len(meaning.items) == 1 or meaning.cost > _WEAK):
+                        continue  # many values are a function of one, or of some
                     yield Found(
                         meaning, change.edit, change.file, _plain(key[1]), count, less, is_spoken
                     )
 
     def _words(self, key: Key) -> set[str]:
-        """Of the names of a value and of its function."""
+        """Of the names of a value, of what it is made of there, and of its function."""
         line = self._unit.lines[key[0]]
-        names = [*line.writes, *self._unit.activation.code.co_qualname.split(".")]
+        reads = () if line.step is None else line.step.reads
+        names = [*line.writes, *reads, *self._unit.activation.code.co_qualname.split(".")]
         found = [w for name in names for w in (*words_of(name), "".join(words_of(name)))]
         return set(found)
 
