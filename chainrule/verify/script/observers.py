@@ -79,12 +79,13 @@ def _native_backwards() -> Sequence[Observer]:
 
 
 def _native_loop() -> Sequence[Observer]:
+    from chainrule.verify.script.known_formulas import FormulasOfPasses
     from chainrule.verify.script.step.native_step import NativeRecorder
     from chainrule.verify.script.step.one_step import OneStep
     from chainrule.verify.training import native_bus, native_parts
 
     bus = native_bus()
-    return [OneStep(bus, NativeRecorder()), *native_parts(bus)]
+    return [OneStep(bus, NativeRecorder()), *native_parts(bus), FormulasOfPasses(bus)]
 
 
 def _torch(*, loop_only: bool) -> Sequence[Observer]:
@@ -92,6 +93,7 @@ def _torch(*, loop_only: bool) -> Sequence[Observer]:
     from chainrule.verify.script.backwards.checkpoints import Recomputed
     from chainrule.verify.script.backwards.functions import TorchFunctions
     from chainrule.verify.script.byhand.optimizer_steps import Optimized
+    from chainrule.verify.script.known_formulas import FormulasOfPasses
     from chainrule.verify.script.loaders import Loaders
     from chainrule.verify.script.step.leftovers import Leftovers
     from chainrule.verify.script.step.one_step import OneStep
@@ -105,6 +107,7 @@ def _torch(*, loop_only: bool) -> Sequence[Observer]:
         *torch_parts(bus),
         Leftovers(bus),
         Loaders(bus),
+        FormulasOfPasses(bus),
     ]
     return loop if loop_only else [TorchFunctions(bus), Optimized(bus), *loop]
 

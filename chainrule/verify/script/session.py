@@ -22,6 +22,7 @@ from chainrule.verify.script.byhand.index_sums import IndexSums
 from chainrule.verify.script.byhand.loop_steps import Unoptimized
 from chainrule.verify.script.byhand.pair_calls import StatedPairs
 from chainrule.verify.script.clock import Steps, watch_torch
+from chainrule.verify.script.known_formulas import FormulasOfLoops
 from chainrule.verify.script.merged_findings import merge_findings
 from chainrule.verify.script.native_clock import watch_native
 from chainrule.verify.script.observers import Arrival, Makers
@@ -206,9 +207,13 @@ class Session:
         if self._makers["own"]:
             self._guard(
                 "steps by hand",
-                lambda: self._start([StatedPairs(), IndexSums(), Unoptimized(self.clock)]),
+                lambda: self._start(self._by_hand()),
             )
         watch_steps(self._outer)
+
+    def _by_hand(self) -> list[Observer]:
+        clock = self.clock
+        return [StatedPairs(), IndexSums(), Unoptimized(clock), FormulasOfLoops(clock)]
 
     def _torch_arrives(self) -> None:
         self._guard("PyTorch's observers", self._install_torch)

@@ -19,6 +19,8 @@ import numpy as np
 
 from chainrule.verify.arrays.members import is_object
 from chainrule.verify.finding import Finding
+from chainrule.verify.formulas.alternatives import expression, operators, turned_operator
+from chainrule.verify.formulas.edits import with_node
 from chainrule.verify.place import Place
 from chainrule.verify.script.byhand import code_hooks, loops
 from chainrule.verify.script.byhand.formulas import formula_name
@@ -115,22 +117,8 @@ class _Edit:
             fits = at == self.where and isinstance(n, ast.expr | ast.AugAssign | ast.Assign)
             if fits and ast.unparse(n) == self.before:
                 made = ast.parse(self.after).body[0]
-                return _Put(n, made.value if isinstance(made, ast.Expr) else made).visit(tree)
+                return with_node(tree, n, made.value if isinstance(made, ast.Expr) else made)
         return tree
-
-
-class _Put(ast.NodeTransformer):
-    """Puts one node in the place of another."""
-
-    def __init__(self, old: ast.AST, new: ast.AST) -> None:
-        self._old, self._new = old, new
-
-    def visit(self, node: ast.AST) -> Any:
-        if node is self._old:
-            for n in ast.walk(self._new):
-                ast.copy_location(n, self._old)
-            return ast.fix_missing_locations(self._new)
-        return self.generic_visit(node)
 
 
 def _edits(tree: ast.AST, scope: dict[str, Any]) -> Iterator[_Edit]:
@@ -193,9 +181,8 @@ def _meant(node: ast.AST, names: dict[str, str], gradient: str) -> Iterator[ast.
     match node:
         case ast.BinOp(op=op, left=left, right=right):
             text = ast.unparse(right)
-            for one, other in ((ast.Add, ast.Sub), (ast.Mult, ast.Div)):
-                if isinstance(op, one | other) and text != gradient:
-                    yield ast.BinOp(left, other() if isinstance(op, one) else one(), right)
+            if text != gradient:
+                yield from (made for _, made in turned_operator(node))
             instead: list[str] = []
             if isinstance(op, ast.Pow):
                 yield left
@@ -207,23 +194,19 @@ def _meant(node: ast.AST, names: dict[str, str], gradient: str) -> Iterator[ast.
                 instead = [f"{text} ** {n}" for n in counts if not isinstance(right, ast.BinOp)]
             elif isinstance(op, ast.Div) and isinstance(right, ast.Name | ast.Attribute):
                 instead = [f"np.sqrt({text})"]
-            yield from (ast.BinOp(left, op, _expression(new)) for new in instead)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            yield operand
+            yield from (ast.BinOp(left, op, expression(new)) for new in instead)
+        case ast.UnaryOp(op=ast.USub()):
+            yield from (made for _, made in operators(node))
         case ast.Call(func=f, args=[x]) if "sqrt" in ast.unparse(f):
             yield x
         case ast.Name() | ast.Attribute() | ast.Subscript():
-            yield from map(_expression, _other_names(node, names, gradient))
+            yield from map(expression, _other_names(node, names, gradient))
         case ast.AugAssign(target=target, op=ast.Add(), value=value):
             yield ast.Assign([target], value, lineno=node.lineno)
         case ast.Assign(targets=[target], value=value):
             yield ast.AugAssign(cast("ast.Name", target), ast.Add(), value)
         case _:
             return
-
-
-def _expression(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
 
 
 def _other_names(node: ast.expr, names: dict[str, str], gradient: str) -> Iterator[str]:

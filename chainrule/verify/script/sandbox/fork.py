@@ -212,9 +212,21 @@ def send(value: Any) -> NoReturn:
         os._exit(0)
 
 
+_last: list[Callable[[], object]] = []
+
+
+def before_end(work: Callable[[], object]) -> None:
+    """What this copy does if the script is over before it has sent anything."""
+    _last[:] = [work]
+
+
 def end() -> NoReturn:
-    """End this copy, which has seen nothing."""
-    os._exit(1)
+    """End this copy, which has seen nothing more."""
+    try:
+        for work in _last:
+            work()
+    finally:
+        os._exit(1)
 
 
 def reason_not_to_branch() -> str:

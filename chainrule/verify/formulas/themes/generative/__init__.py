@@ -1,0 +1,1 @@
+"""Diffusion, straight flows and invertible maps."""

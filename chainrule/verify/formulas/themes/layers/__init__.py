@@ -1,0 +1,1 @@
+"""Attention, activations and normalization."""

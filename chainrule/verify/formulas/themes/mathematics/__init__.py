@@ -1,0 +1,1 @@
+"""Boxes, graphs, kernels, steps in time, averages and schedules."""

@@ -1,0 +1,1 @@
+"""Returns, targets and policies."""

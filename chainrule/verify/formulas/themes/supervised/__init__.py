@@ -1,0 +1,1 @@
+"""Losses of predictions: numbers, classes, distributions."""
