@@ -94,6 +94,7 @@ _ROWS: list[tuple[str, str, str]] = [
     ("symmetric", "units that stay the same", "they began the same and get the same gradients"),
     ("untied", "copied, not tied", "two layers were to have one weight, and have two"),
     ("swapped", "average that keeps nothing", "it takes nearly all of the model in each step"),
+    ("near_formula", "near a known formula", "one small change makes it a formula of the field"),
     ("lost_updates", "updates are lost", "a parameter stays as it is: a copy is changed"),
 ]
 

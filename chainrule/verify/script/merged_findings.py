@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from chainrule.verify.finding import Finding
 
 _LEVELS = ("error", "warning", "note")
+_NEAR = "near_formula"
 _PARTS = ("scalar engine", "NumPy pair", "NumPy layer")
 
 
@@ -15,7 +16,8 @@ def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
     optimizer should have, and has not, goes before cuts that may be meant: given to it, they are.
 
     Where an engine of the user's is wrong, or a layer by hand, so are the gradients that it makes.
-    Two findings are equal if they give one name to the same line and the same input.
+    Two findings are equal if they give one name to the same line and the same input. What is near a
+    known formula is not told of where something else is wrong on that line.
     """
     once: dict[tuple[str, str, str], Finding] = {}
     parts = any(f.kind in _PARTS and f.level != "note" for f in findings)
@@ -23,7 +25,8 @@ def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
     for finding in sorted(wrong, key=_order):
         where = str(finding.place) if finding.place else finding.subject
         once.setdefault((finding.name.code, where, finding.input), finding)
-    return list(once.values())
+    other = {str(f.place) for f in once.values() if f.name.code != _NEAR and f.level != "note"}
+    return [f for f in once.values() if f.name.code != _NEAR or str(f.place) not in other]
 
 
 def _order(finding: Finding) -> tuple[int, bool]:
