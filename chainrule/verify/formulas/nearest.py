@@ -170,6 +170,7 @@ class Search:
             return None
 
     def _made(self, change: Change, wanted: set[str]) -> Iterator[Found]:
+        """The formulas that a change makes, of values that are none before it."""
         base, traces = self._traces[0], [change.run(self._traces[0])]
         new = {k: v for k, v in traces[0].values.items() if not _is_same(base.values.get(k), v)}
         if self._right & new.keys():
@@ -235,7 +236,22 @@ class Search:
             return False
         if meaning.reduction and self._is_in_other_order(meaning):
             return False
+        is_named = is_name(change.edit.after)
+        if not is_named and self._has_nearly([a for a, _ in rows], meaning.formula.up_to):
+            return False
         return meaning.needs_all([t.values for t in self._sure.values()])
+
+    def _has_nearly(self, rows: Sequence[Array], up_to: str) -> bool:
+        """Whether the program has a value of which this is a share, or from which it hardly
+        differs: a term that is weighted, or one that a change makes vanish, is no formula more."""
+        first = [t.values for t in self._sure.values()]
+        for key, value in first[0].items():
+            some = [t[key].reshape(-1) for t in first if key in t and t[key].size == rows[0].size]
+            if value.size == rows[0].size and len(some) == len(rows):
+                a, b = np.concatenate(rows), np.concatenate(some)
+                if same_up_to(a, b, up_to, _CLOSE):
+                    return True
+        return False
 
 
 def _stay(meaning: Meaning, was: Trace, now: Trace) -> bool:

@@ -234,6 +234,30 @@ opt = torch.optim.AdamW([
 """ + TRAIN.replace("{}", "pass")
 
 
+SELDOM = (
+    NET
+    + """
+for step in range(12):
+    opt.zero_grad()
+    loss = F.mse_loss(net(torch.randn(16, 6)), torch.zeros(16, 4))
+    (loss * 4.0).backward()
+    for p in net.parameters(): p.grad /= 4.0
+    if step % 3 != 1: opt.step()
+"""
+)
+SCALED = """
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out, self.size = nn.Linear(6, 4), nn.Parameter(torch.tensor(2.0))
+    def forward(self, x):
+        size = {}
+        return self.out(x / size) * size
+net = Scaled()
+opt = torch.optim.Adam(net.parameters(), 1e-2)
+""" + TRAIN.replace("{}", "pass")
+
+
 class Case(NamedTuple):
     """A script, the code of its finding and what its line has; none if it is right."""
 
@@ -336,6 +360,12 @@ CASES = {
         SORTED.format('bool("bias" or "norm" in name)', 0.1), "wrong_rate", "opt = "),
     "parameters in two groups": Case(SORTED.format('"bias" in name', 0.1)),
     "no decay in two groups": Case(SORTED.format("True", 0.0)),
+    "steps that are left out": Case(SELDOM),
+    "a gradient that is scaled": Case(
+        SCALED.format("self.size * 0.1 + (self.size - self.size * 0.1).detach()")),
+    "a gradient that is cut off": Case(
+        SCALED.format("self.size * 0.1 + (0.9 * self.size.abs()).detach()"),
+        "partly_detached", "size = "),
     "a length in batches, of an entry": Case(ENTRY.format('4 * cfg["epochs"]')),
 }  # fmt: skip
 

@@ -197,7 +197,7 @@ class Accumulated:
     def kind(self) -> str:
         """The first one that it is."""
         kinds: dict[str, Callable[[], object]] = {
-            "dropped": lambda: all(m.first for m in self.row.passes),
+            "dropped": lambda: all(m.first for m in self.row.passes) and self.usual_drop[0] > 1,
             "mean of means": lambda: self.counts and self.first_size > 1 and len(self.offs) > 1,
             "": lambda: -1.0 in self.divisors,
             " ": lambda: len(self.divisors) > 1 or self.k < 2 or near(self.d, self.k),

@@ -198,7 +198,7 @@ def _process(target: Array, kernel: Array, noise: float) -> Iterator[Array]:
 
 
 _NLL = ("nll", "gaussian*", "likelihood", "logprob", "logpdf", "logp")
-_LOG = ("logvar*", "var", "variance", "logvariance", "logstd", "logsigma", "sigma", "std")
+_LOG = ("logvar*", "logvariance", "logstd", "logsigma")
 _NIX = (
     "Nix and Weigend, Estimating the mean and variance of the target probability distribution, 1994"
 )

@@ -191,7 +191,7 @@ def _is_offset(part: Slice, cut: Cut) -> bool:
         e.is_live
         and e.name in ELEMENTWISE
         and not results.isdisjoint(e.inputs)
-        and not source.isdisjoint(e.connected)
+        and not source.isdisjoint(_multiples_of(part, {*e.connected}))
         for e in part.entries
         if not results.issuperset(e.inputs)
     )
@@ -225,6 +225,12 @@ def _ends(part: Slice, slots: set[int]) -> bool:
 def _linear_sources(part: Slice, slots: set[int]) -> set[int]:
     """Slots, and what they are multiples or sums of."""
     return part.behind(slots, lambda e: e.inputs if _is_sum(e) else ())
+
+
+def _multiples_of(part: Slice, slots: set[int]) -> set[int]:
+    """Slots, and what they are multiples of: `x * g + (x - x * g).detach()` is x, with a gradient
+    that is scaled."""
+    return part.behind(slots, lambda e: e.inputs if e.name in _SCALES and _is_sum(e) else ())
 
 
 def _is_sum(entry: Entry) -> bool:
