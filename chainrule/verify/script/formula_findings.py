@@ -80,7 +80,7 @@ def _finding(found: Found) -> Finding:
     says = f"these values are the {formula.name} ({formula.source}), but for one change: "
     says += f"`{edit.before}` becomes `{edit.after}`"
     return finding(
-        "error", "near_formula", says, f"`{edit.before}` becomes `{edit.after}`", place,
+        "warning", "near_formula", says, f"`{edit.before}` becomes `{edit.after}`", place,
         subject=WHAT, evidence=(says,), rank=1.0, edit=_line(place, found), rechecked=True,
     )  # fmt: skip
 

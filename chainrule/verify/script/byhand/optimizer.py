@@ -71,7 +71,7 @@ def optimizer_findings(line: int, frame: FrameType) -> list[Finding]:
     run = partial(course, text, scope, loop, rewriting)
     own = run()
     wrong = [row for row, name in zip(own.rows, _names(own, numbers), strict=True) if not name]
-    if not wrong:
+    if not wrong or not _is_same_again(own, run()):
         return []
     end = time.process_time() + _SECONDS
     for _, edit in zip(range(_MOST), _edits(tree, scope), strict=False):
@@ -84,6 +84,14 @@ def optimizer_findings(line: int, frame: FrameType) -> list[Finding]:
         if names and all(names):
             return [_finding(file, edit, names[0])]
     return []
+
+
+def _is_same_again(own: Course, again: Course) -> bool:
+    """Whether a second run has made the same steps: no state is left that one run hands to the next
+    one, in a closure, say."""
+    return len(own.rows) == len(again.rows) and all(
+        np.array_equal(a[-1], b[-1]) for a, b in zip(own.rows, again.rows, strict=True)
+    )
 
 
 def _names(own: Course, numbers: list[float], *, exact: bool = False) -> list[str]:
