@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from chainrule.verify import repair
-from chainrule.verify.script import trial_runs
+from chainrule.verify.script import known_formulas, trial_runs
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -22,6 +22,8 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Corrections are looked for as on a quiet machine, and tried until they are done."""
+    """Corrections are looked for as on a quiet machine, and tried until they are done. Formulas are
+    looked for briefly in scripts that are about something else."""
     monkeypatch.setattr(repair, "SECONDS", 3 * repair.SECONDS)
     monkeypatch.setattr(trial_runs, "LEAST", 120.0)
+    monkeypatch.setattr(known_formulas, "_SEARCHES", 1.0)
