@@ -35,9 +35,9 @@ CALL_PLAN = (
     "enter", "empty", "results", "refuse", "tensor", "value", "node", "finish", "around",
     "watch", "watches", "nobody", "locked",
 )  # fmt: skip
-"""What `whole_call.py` reads: the plan of `again`; a context variable, and the object that has to
-be in it; what to return if the call is not like the one before; entries for sizes, and how many
-there are; None; functions that lock the program and release it; the address of `enter`; the
+"""What `whole_call.py` reads. The plan of `again`; a context variable, and the object that has to
+be in it. What to return if the call is not like the one before; entries for sizes, and how many
+there are. None; functions that lock the program and release it; the address of `enter`. The
 function that makes an array, and how many results there are; the function that refuses indices. The
 class of the one tensor that is returned, and where in it are its value and its node; or 0, and the
 function that makes what is returned of a list of results. A context variable in which None has to
@@ -48,7 +48,7 @@ RESULTS = 8
 _KIND = [f"{what}{i}" for i in range(RESULTS) for what in ("shape", "dtype")]
 ENTRY = ("key", "plan", "short", "maker", *_KIND)
 """The number that `again` gives for these sizes, the plan for `enter`, whether a run keeps the
-interpreter's lock; a function that makes a list of the results, where their memory is lent, or 0;
+interpreter's lock. A function that makes a list of the results, where their memory is lent, or 0;
 otherwise of each result its shape and its dtype, as objects."""
 ENTRIES = 64
 """Sizes that have an entry."""

@@ -1,6 +1,9 @@
-"""Who owns memory: optimizers that are made again and again, whose means are lost each time;
-parameters in the memory of trained ones, though each is changed by itself; values that are loaded
-into a module, copied to a parameter or compared with it, and lie in its own memory."""
+"""Who owns memory.
+
+Optimizers are made again and again, and their means are lost each time. Parameters lie in the
+memory of trained ones, though each is changed by itself. Values are loaded into a module, copied to
+a parameter or compared with it, and lie in its own memory.
+"""
 
 from __future__ import annotations
 
